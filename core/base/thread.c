@@ -11,17 +11,24 @@
 #include "core/base/error.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define STACK_BYTES ((size_t)512 << 10) /* a fabric's deregistration may run on it */
 #define MOST_CPUS   8192
 #define SLACK_NS    50000L /* the kernel's default */
+#define JOIN_NS     20000
+#define JOIN_TRIES  5000
+
+#ifndef CLOSE_RANGE_UNSHARE
+#define CLOSE_RANGE_UNSHARE (1u << 1)
+#endif
 
 struct cpus {
     cpu_set_t sets[MOST_CPUS / CPU_SETSIZE];
@@ -84,6 +91,36 @@ static void set_slack(long ns)
 void thread_name(const char *name)
 {
     (void)prctl(PR_SET_NAME, name);
+}
+
+/* from, to: ints, of which -1 stands before descriptor 0. */
+static bool close_between(int from, int to, unsigned flags)
+{
+    return from > to || !syscall(SYS_close_range, (unsigned)from, (unsigned)to, flags);
+}
+
+/* The first call gives the thread the table, without what is above. */
+bool thread_keep_only(int fd, int other)
+{
+    int low = fd < other ? fd : other, high = fd < other ? other : fd;
+
+    return close_between(high + 1, INT_MAX, CLOSE_RANGE_UNSHARE) &&
+           close_between(low + 1, high - 1, 0) && close_between(0, low - 1, 0);
+}
+
+/* The kernel wakes pthread_join(3) before it takes the thread from the process. Another thread may
+ * get the number, so the wait has an end. */
+void thread_join(pthread_t thread, pid_t tid)
+{
+    static const struct timespec pause = {.tv_nsec = JOIN_NS};
+    struct cpus cpus;
+
+    pthread_join(thread, NULL);
+    for (int i = 0; i < JOIN_TRIES; i++) {
+        if (syscall(SYS_sched_getaffinity, tid, sizeof(cpus), &cpus) < 0)
+            return;
+        nanosleep(&pause, NULL);
+    }
 }
 
 int thread_start(pthread_t *out, const struct thread_stack *stack, void *(*run)(void *), void *arg,

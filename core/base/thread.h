@@ -10,7 +10,9 @@
 #define HMREG_CORE_BASE_THREAD_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 /* The size of a stack that is the caller's: libc's minimum on arm64 is 128 KiB, and ThreadSanitizer
  * reports a stack that has no room for the program's thread-local data besides. */
@@ -32,5 +34,14 @@ int thread_start(pthread_t *out, const struct thread_stack *stack, void *(*run)(
 /* Names the calling thread, in at most 15 characters. Not pthread_setname_np(3) of another thread,
  * which opens a file: see high_fd.h. */
 void thread_name(const char *name);
+
+/* Gives the calling thread a table of descriptors of its own, which holds only these two: what the
+ * program closes stays open in it. other: -1: there is one. False: the kernel (before Linux 5.9) or
+ * a sandbox refuses. */
+bool thread_keep_only(int fd, int other);
+
+/* Joins a thread, whose number in the kernel is tid, and waits until the kernel does not count it
+ * either: a process of one thread may unshare(2) what one of several may not. */
+void thread_join(pthread_t thread, pid_t tid);
 
 #endif

@@ -363,22 +363,6 @@ bool monitor_is_short(const struct monitor *monitor)
     return atomic_load(&monitor->is_short);
 }
 
-static bool watch_by_hooks(struct monitor *monitor, uint64_t start_addr, uint64_t end)
-{
-    struct hmreg_error_guard before;
-    int rc;
-
-    hmreg_error_guard(&before);
-    rc = memhooks_watch(start_addr, end);
-    if (rc == -EBUSY)
-        note_short(monitor, rc);
-    else if (rc && !is_passing(rc))
-        lose(monitor, HMREG_MONITOR_MEMHOOKS, HMREG_MONITOR_USERFAULTFD);
-    hmreg_error_unguard(&before, true);
-    return !rc || (rc && monitor_kind(monitor) == HMREG_MONITOR_USERFAULTFD &&
-                   userfault_watch(monitor->userfault, start_addr, end));
-}
-
 /* Has the program closed the descriptor? */
 static void note_kernel_lost(struct monitor *monitor)
 {
@@ -394,10 +378,35 @@ static void note_kernel_lost(struct monitor *monitor)
 
 static bool watch_by_kernel(struct monitor *monitor, uint64_t start_addr, uint64_t end)
 {
-    if (userfault_watch(monitor->userfault, start_addr, end))
-        return true;
-    note_kernel_lost(monitor);
-    return false;
+    struct hmreg_error_guard before;
+    int rc;
+
+    hmreg_error_guard(&before);
+    rc = userfault_watch(monitor->userfault, start_addr, end);
+    if (rc == -EBADF || rc == -EINVAL)
+        note_kernel_lost(monitor);
+    else if (is_passing(rc))
+        note_short(monitor, rc);
+    else if (rc)
+        lose(monitor, HMREG_MONITOR_USERFAULTFD, HMREG_MONITOR_DISABLED);
+    hmreg_error_unguard(&before, true);
+    return !rc;
+}
+
+static bool watch_by_hooks(struct monitor *monitor, uint64_t start_addr, uint64_t end)
+{
+    struct hmreg_error_guard before;
+    int rc;
+
+    hmreg_error_guard(&before);
+    rc = memhooks_watch(start_addr, end);
+    if (rc == -EBUSY)
+        note_short(monitor, rc);
+    else if (rc && !is_passing(rc))
+        lose(monitor, HMREG_MONITOR_MEMHOOKS, HMREG_MONITOR_USERFAULTFD);
+    hmreg_error_unguard(&before, true);
+    return !rc || (monitor_kind(monitor) == HMREG_MONITOR_USERFAULTFD &&
+                   watch_by_kernel(monitor, start_addr, end));
 }
 
 static bool watch_by_counter(struct monitor *monitor, uint64_t start_addr, uint64_t end)
@@ -478,6 +487,18 @@ void monitor_unwatch(struct monitor *monitor, uint64_t start_addr, uint64_t end,
 bool monitor_tidy(struct monitor *monitor)
 {
     return monitor_kind(monitor) == HMREG_MONITOR_USERFAULTFD && userfault_tidy(monitor->userfault);
+}
+
+/* A userfaultfd that has lost its power has a thread, too. */
+void monitor_rest(struct monitor *monitor)
+{
+    struct userfault *userfault;
+
+    pthread_mutex_lock(&monitor->choose_lock);
+    userfault = monitor->userfault;
+    pthread_mutex_unlock(&monitor->choose_lock);
+    if (userfault)
+        userfault_rest(userfault);
 }
 
 /* ---- settling --------------------------------------------------------------------------- */

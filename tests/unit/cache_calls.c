@@ -43,15 +43,17 @@ static void remember_each(char *memory, size_t pages)
 
 TEST(miss__nothing_there_before__settles_and_watches_once)
 {
-    char *memory = fixture_map(PAGES);
+    char *memory = fixture_map(PAGES), *first = fixture_map(1);
 
     open_fixture();
+    fixture_key(first, 10); /* starts the monitor's thread, which watches its own memory */
     settles = watches = 0;
     remember_each(memory, PAGES);
     assert_int_equal(watches, PAGES);
     assert_int_equal(settles, PAGES);
     fixture_close();
     munmap(memory, PAGES * fixture_page());
+    munmap(first, fixture_page());
 }
 
 TEST(hit__by_the_tree__settles)

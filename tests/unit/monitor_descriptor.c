@@ -6,14 +6,14 @@
 #include "tests/support/cache_fixture.h"
 #include "tests/support/code_filters.h"
 
+#include "core/base/error.h"
+#include "core/base/thread.h"
 #include "core/monitor/userfaultfd/uffd.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/userfaultfd.h>
-#include <semaphore.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
@@ -131,16 +131,21 @@ TEST(open__filtered_and_by_name__called)
 
 /* ---- the program closes it -------------------------------------------------------------- */
 
-static int find_userfaultfd(void)
+static int find_descriptor(const char *name)
 {
     for (int fd = 0; fd < 1024; fd++) {
         char path[64], target[64] = "";
 
         snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-        if (readlink(path, target, sizeof(target) - 1) > 0 && strstr(target, "userfaultfd"))
+        if (readlink(path, target, sizeof(target) - 1) > 0 && strstr(target, name))
             return fd;
     }
     return -1;
+}
+
+static int find_userfaultfd(void)
+{
+    return find_descriptor("userfaultfd");
 }
 
 /* As closefrom(3) and an open(2) after it do. */
@@ -185,14 +190,16 @@ TEST(descriptor__closed_by_the_program__noticed_at_the_next_miss)
     assert_int_equal(close(fd), 0); /* the library has not closed it */
 }
 
-/* No call of the library follows until memory changes. */
-TEST(descriptor__closed_by_the_program__noticed_at_the_next_change)
+/* Where the monitor's thread has the program's descriptors, it sees at the next change that its own
+ * is gone. No call of the library follows until then. */
+static int close_while_shared(void)
 {
     size_t page = fixture_page();
     char *memory = fixture_map(1), *changed = fixture_map(1);
     struct hmreg_stats stats = {.size = sizeof(stats)};
 
-    need_races();
+    if (!code_filter_refuse(SYS_close_range, EPERM))
+        return 77;
     open_trusting();
     assert_int_equal(fixture_key(memory, page), 1);
     assert_int_equal(fixture_key(changed, page), 2);
@@ -203,40 +210,149 @@ TEST(descriptor__closed_by_the_program__noticed_at_the_next_change)
         assert_ok(hmreg_domain_stats(fixture.domain, &stats));
     } while (stats.regions);
     munmap(memory, page);
+    fixture_close();
+    return 0;
 }
 
-/* The monitor's thread, which first names itself, begins only when its descriptor is another file.
- */
+TEST(descriptor__closed_and_close_range_refused__noticed_at_the_next_change)
+{
+    need_races();
+    test_in_child_or_skip(close_while_shared(), "this kernel has no seccomp filters");
+}
+
+/* What happens as the monitor's thread begins, before it has descriptors of its own. */
 static struct {
-    atomic_bool wanted;
-    sem_t replaced;
-} late_begin;
+    int replaced, by; /* descriptors; 0: none */
+} at_begin;
 
-void __real_thread_name(const char *name);
-void __wrap_thread_name(const char *name);
-void __wrap_thread_name(const char *name)
+bool __real_thread_keep_only(int fd, int other);
+bool __wrap_thread_keep_only(int fd, int other);
+bool __wrap_thread_keep_only(int fd, int other)
 {
-    if (strcmp(name, "hmreg-monitor") == 0 && atomic_exchange(&late_begin.wanted, false))
-        sem_wait(&late_begin.replaced);
-    __real_thread_name(name);
+    if (at_begin.replaced)
+        assert_int_equal(dup2(at_begin.by, at_begin.replaced), at_begin.replaced);
+    return __real_thread_keep_only(fd, other);
 }
 
-TEST(descriptor__replaced_before_the_thread_begins__close_returns)
+TEST(descriptor__replaced_as_the_thread_begins__uncached_and_close_returns)
 {
-    int fd, ends[2];
+    char *memory = fixture_map(1);
+    int ends[2];
 
     need_races();
-    sem_init(&late_begin.replaced, 0, 0);
-    atomic_store(&late_begin.wanted, true);
     open_fixture(NULL);
-    fd = find_userfaultfd();
     assert_int_equal(pipe(ends), 0);
-    assert_int_equal(dup2(ends[0], fd), fd);
-    sem_post(&late_begin.replaced);
+    at_begin.replaced = find_userfaultfd();
+    at_begin.by = ends[0];
+    assert_int_equal(fixture_key(memory, 10), 1);
+    assert_int_equal(fixture_key(memory, 10), 2);
+    munmap(memory, fixture_page());
     fixture_close();
-    close(fd);
+    assert_int_equal(close(at_begin.replaced), 0);
+    at_begin.replaced = 0;
     close(ends[0]);
     close(ends[1]);
+}
+
+/* ---- the thread's own ------------------------------------------------------------------- */
+
+/* A pipe whose last writer is closed: the reader finds the end, unless the thread has it open. */
+static void check_ends(int reader)
+{
+    char byte;
+
+    alarm(TEST_PATIENCE_SECONDS);
+    assert_int_equal(read(reader, &byte, 1), 0);
+    alarm(0);
+    close(reader);
+}
+
+TEST(thread__begins__keeps_no_file_of_the_programs)
+{
+    char *memory = fixture_map(1);
+    int ends[2];
+
+    assert_int_equal(pipe(ends), 0);
+    open_fixture(NULL);
+    fixture_key(memory, 10);
+    close(ends[1]);
+    check_ends(ends[0]);
+    munmap(memory, fixture_page());
+}
+
+/* The program has closed the list of mappings, which the thread keeps, too. */
+TEST(thread__another_file_has_the_lists_number__is_not_kept)
+{
+    for (int late = 0; late < 2; late++) {
+        char *memory = fixture_map(1);
+        int ends[2], list;
+
+        open_fixture(NULL);
+        list = find_descriptor("/maps");
+        if (list < 0)
+            test_skip("this kernel's list of mappings is read as text (no PROCMAP_QUERY)");
+        assert_int_equal(pipe(ends), 0);
+        at_begin.replaced = late ? list : 0;
+        at_begin.by = ends[1];
+        assert_int_equal(late ? list : dup2(ends[1], list), list);
+        fixture_key(memory, 10);
+        at_begin.replaced = 0;
+        close(ends[1]);
+        close(list);
+        check_ends(ends[0]);
+        munmap(memory, fixture_page());
+        fixture_close();
+    }
+}
+
+/* The result of starting the monitor's thread. */
+static int start_fails;
+
+int __real_thread_start(pthread_t *out, const struct thread_stack *stack, void *(*run)(void *),
+                        void *arg, const char *what);
+int __wrap_thread_start(pthread_t *out, const struct thread_stack *stack, void *(*run)(void *),
+                        void *arg, const char *what);
+int __wrap_thread_start(pthread_t *out, const struct thread_stack *stack, void *(*run)(void *),
+                        void *arg, const char *what)
+{
+    if (start_fails && strstr(what, "to monitor"))
+        return hmreg_fail(start_fails, "the test's failure %s", what);
+    return __real_thread_start(out, stack, run, arg, what);
+}
+
+TEST(thread__cannot_be_started_now__uncached_until_it_can)
+{
+    struct hmreg_monitor_info info = {.size = sizeof(info)};
+    char *memory = fixture_map(1);
+
+    open_fixture(NULL);
+    start_fails = -EAGAIN;
+    assert_int_equal(fixture_key(memory, 10), 1);
+    assert_int_equal(fixture_key(memory, 10), 2);
+    assert_ok(hmreg_monitor_query(fixture.lib, &info));
+    assert_int_equal(info.active, HMREG_MONITOR_USERFAULTFD);
+    assert_non_null(strstr(info.why, "the test's failure"));
+    start_fails = 0;
+    assert_int_equal(fixture_key(memory, 10), 3);
+    assert_int_equal(fixture_key(memory, 10), 3);
+    munmap(memory, fixture_page());
+    assert_int_equal(fixture_stats().invalidations, 1);
+}
+
+TEST(thread__is_forbidden__the_monitor_is_lost)
+{
+    struct hmreg_monitor_info info = {.size = sizeof(info)};
+    char *memory = fixture_map(1);
+
+    open_fixture(NULL);
+    start_fails = -EPERM;
+    assert_int_equal(fixture_key(memory, 10), 1);
+    assert_int_equal(fixture_key(memory, 10), 2);
+    start_fails = 0;
+    assert_ok(hmreg_monitor_query(fixture.lib, &info));
+    assert_int_equal(info.active, HMREG_MONITOR_DISABLED);
+    assert_non_null(strstr(info.why, "the test's failure"));
+    munmap(memory, fixture_page());
 }
 
 /* ---- a child made without fork handlers ------------------------------------------------- */
@@ -274,8 +390,33 @@ TEST(child__without_handlers__watches_for_itself)
     assert_int_equal(fixture_stats().invalidations, 1);
 }
 
-/* The child's descriptor keeps the userfaultfd alive without its thread: it must watch nothing any
- * more. */
+/* ---- a child keeps a copy --------------------------------------------------------------- */
+
+static pid_t by_clone(void)
+{
+    return (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+}
+
+/* The child's descriptor keeps the userfaultfd open for as long as it lives. */
+static pid_t keep_copy(pid_t (*make)(void))
+{
+    pid_t parent = getpid(), child = make();
+
+    if (child == 0) {
+        test_end_with(parent);
+        for (;;)
+            pause();
+    }
+    assert_true(child > 0);
+    return child;
+}
+
+static void end_child(pid_t child)
+{
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
 TEST(child__has_the_descriptor__parents_memory_is_its_own_after_closing)
 {
     size_t page = fixture_page(), pages = ((size_t)4 << 20) / page;
@@ -286,19 +427,112 @@ TEST(child__has_the_descriptor__parents_memory_is_its_own_after_closing)
     open_fixture(NULL);
     fixture_key(memory, 10);
     fixture_key(large, 10);
-    child = _Fork();
-    if (child == 0) {
-        pause();
-        _exit(0);
-    }
+    child = keep_copy(_Fork);
     assert_ptr_equal(mremap(memory, 4 * page, 8 * page, 0), memory);
     assert_ptr_equal(mremap(memory, 8 * page, 8 * page, MREMAP_MAYMOVE | MREMAP_FIXED, target),
                      target);
     fixture_close();
     munmap(target, 8 * page);
     munmap(large, pages * page);
-    assert_int_equal(kill(child, SIGKILL), 0);
-    assert_int_equal(waitpid(child, NULL, 0), child);
+    end_child(child);
+}
+
+/* How the program closes the library's descriptor. The last puts another userfaultfd in its place.
+ */
+enum closing { BY_CLOSE, BY_CLOSEFROM, BY_DUP2, CLOSINGS };
+
+/* How the program then changes memory, of which the library knows. */
+enum changing { BY_MUNMAP, BY_MREMAP, BY_MADVISE, BY_MUNMAP_AFTER_CLOSE, CHANGINGS };
+
+static void close_descriptor(enum closing closing, int fd, int other)
+{
+    if (closing == BY_CLOSE)
+        assert_int_equal(close(fd), 0);
+    else if (closing == BY_CLOSEFROM)
+        closefrom(fd);
+    else
+        assert_int_equal(dup2(other, fd), fd);
+}
+
+/* Leaves new memory at the address. */
+static void change_memory(enum changing changing, char *memory)
+{
+    size_t page = fixture_page();
+    char *target = fixture_reserve(1);
+
+    if (changing == BY_MADVISE) {
+        assert_int_equal(madvise(memory, page, MADV_DONTNEED), 0);
+        return;
+    }
+    if (changing == BY_MREMAP)
+        assert_ptr_equal(mremap(memory, page, page, MREMAP_MAYMOVE | MREMAP_FIXED, target), target);
+    else
+        assert_int_equal(munmap(memory, page), 0);
+    assert_ptr_equal(fixture_map_at(memory, 1), memory);
+}
+
+/* The program's own userfaultfd has a page. */
+static uint64_t watch_own_page(const struct owned_fd *own)
+{
+    uint64_t at = (uintptr_t)fixture_map(1);
+
+    assert_int_equal(uffd_watch(own->fd, at, at + fixture_page()), 0);
+    return at;
+}
+
+/* The change returns, and is noticed before the descriptor's end is. The get that deals with it
+ * notices that, too, unless it asks the program's own userfaultfd by the number: then the next miss
+ * does. */
+static void change_and_check(enum changing changing, char *memory, char *other)
+{
+    size_t page = fixture_page();
+
+    assert_int_equal(fixture_key(other, page), 2);
+    change_memory(changing, memory);
+    assert_int_equal(fixture_key(memory, page), 3);
+    assert_int_equal(fixture_key(memory, page), 4);
+    assert_int_equal(fixture_key(other, page), 5);
+}
+
+static int close_and_change(enum closing closing, enum changing changing, pid_t (*make)(void))
+{
+    size_t page = fixture_page();
+    char *memory = fixture_map(1), *other = fixture_map(1);
+    struct owned_fd own;
+    uint64_t owns;
+    pid_t child;
+    int fd;
+
+    alarm(TEST_PATIENCE_SECONDS);
+    open_trusting();
+    assert_int_equal(fixture_key(memory, page), 1);
+    assert_int_equal(fixture_key(other, page), 2);
+    fd = find_userfaultfd();
+    child = keep_copy(make);
+    assert_ok(uffd_open(true, &own));
+    owns = watch_own_page(&own);
+    close_descriptor(closing, fd, own.fd);
+    if (changing != BY_MUNMAP_AFTER_CLOSE)
+        change_and_check(changing, memory, other);
+    fixture_close();
+    assert_int_equal(munmap(memory, page), 0);
+    assert_int_equal(munmap(other, page), 0);
+    if (closing == BY_DUP2)
+        assert_int_equal(uffd_ask_watched(fd, owns, page), 0);
+    end_child(child);
+    return 0;
+}
+
+TEST(child__has_the_descriptor_and_the_parent_closes_its_own__changes_return_and_are_noticed)
+{
+    pid_t (*const makes[])(void) = {_Fork, by_clone};
+
+    need_races();
+    open_fixture(NULL); /* skips without userfaultfd */
+    fixture_close();
+    for (int i = 0; i < 2 * CLOSINGS * CHANGINGS; i++)
+        test_in_child(close_and_change((enum closing)(i / 2 % CLOSINGS),
+                                       (enum changing)(i / 2 / CLOSINGS), makes[i % 2]));
 }
 
 /* ---- the monitor's own memory --------------------------------------------------------------- */
@@ -342,10 +576,13 @@ static char *make_hole(size_t size)
  * not stop the thread. */
 TEST(close__after_memory_beside_the_monitors_was_watched_and_left__returns)
 {
-    char *memory = make_hole(((size_t)128 << 10) + fixture_page());
-    char *start, *end, *again;
+    char *memory = make_hole(THREAD_STACK_BYTES + fixture_page());
+    char *first = fixture_map(1), *start, *end, *again;
 
     open_fixture(NULL);
+    fixture_key(first, 10); /* starts the thread */
+    munmap(first, fixture_page());
+    fixture_stats();
     start = monitors_own(&end);
     munmap(memory, fixture_page());
     if (end != memory || !fixture_map_at(memory, 1)) {

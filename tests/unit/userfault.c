@@ -2,21 +2,24 @@
  *
  * The kernel's events at moments that tests of the cache cannot choose: between a change and its
  * reading, for which the test interposes the monitor thread's read; and after changes were lost.
+ * And how the thread begins, ends and rests.
  */
 #include "core/base/maps.h"
 #include "core/monitor/change_queue.h"
-#include "core/monitor/userfaultfd/userfault.h"
+#include "core/monitor/monitor.h"
 
 #include "tests/support/test.h"
 
+#include <dirent.h>
 #include <hmreg/hmreg.h>
+#include <linux/userfaultfd.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -40,6 +43,62 @@ int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout)
     return rc;
 }
 
+/* Memory that moves at the moment at which the monitor's thread asks whether it is watched. */
+static struct {
+    _Atomic uint64_t from; /* 0: none */
+    atomic_bool asked;
+} late_move;
+
+static bool is_mapped(uint64_t addr)
+{
+    return !msync((void *)(uintptr_t)addr, (size_t)sysconf(_SC_PAGESIZE), MS_ASYNC);
+}
+
+static void come_by(const struct uffdio_copy *asked)
+{
+    uint64_t from = atomic_load(&late_move.from);
+
+    if (!from || asked->dst != from || atomic_exchange(&late_move.asked, true))
+        return;
+    while (is_mapped(from))
+        sched_yield();
+}
+
+/* Memory that a thread discards when its watch is about to end. The event is not there to be read
+ * until the monitor's thread asks whether any is to come. */
+static struct {
+    _Atomic uint64_t at; /* 0: none */
+    atomic_bool asked, held;
+} late_event;
+
+ssize_t __real_read(int fd, void *buffer, size_t size);
+ssize_t __wrap_read(int fd, void *buffer, size_t size);
+
+ssize_t __wrap_read(int fd, void *buffer, size_t size)
+{
+    if (atomic_load(&late_event.held)) {
+        errno = EAGAIN;
+        return -1;
+    }
+    return __real_read(fd, buffer, size);
+}
+
+static void hold_event(int fd, const struct uffdio_range *ended)
+{
+    uint64_t at = atomic_load(&late_event.at);
+
+    if (!at || ended->start > at || at >= ended->start + ended->len)
+        return;
+    atomic_store(&late_event.at, 0);
+    atomic_store(&late_event.held, true);
+    atomic_store(&late_event.asked, true);
+    while (uffd_ask_changing(fd) != -EAGAIN)
+        sched_yield();
+    atomic_store(&late_event.held, true);
+}
+
+static bool begin_fails; /* registering the monitor's own memory does */
+
 static bool by_text; /* the kernel answers no queries about mappings: it does since Linux 6.11 */
 
 int __real_ioctl(int fd, unsigned long request, void *arg);
@@ -49,6 +108,16 @@ int __wrap_ioctl(int fd, unsigned long request, void *arg)
 {
     if (by_text && _IOC_TYPE(request) == 'f') {
         errno = ENOTTY;
+        return -1;
+    }
+    if (request == UFFDIO_COPY)
+        come_by(arg);
+    if (request == UFFDIO_COPY && !((struct uffdio_copy *)arg)->len)
+        atomic_store(&late_event.held, false);
+    if (request == UFFDIO_UNREGISTER)
+        hold_event(fd, arg);
+    if (request == UFFDIO_REGISTER && begin_fails) {
+        errno = ENOMEM;
         return -1;
     }
     return __real_ioctl(fd, request, arg);
@@ -85,7 +154,7 @@ static char *open_and_watch(struct userfault_client *client, size_t watched_page
         test_skip("%s", hmreg_last_error()->text);
     assert_ok(rc);
     assert_int_equal(munmap(memory + len, pages * page - len), 0);
-    assert_true(userfault_watch(userfault, (uintptr_t)memory, (uintptr_t)memory + len));
+    assert_int_equal(userfault_watch(userfault, (uintptr_t)memory, (uintptr_t)memory + len), 0);
     return memory;
 }
 
@@ -135,26 +204,6 @@ static uint64_t events(void)
 {
     assert_true(userfault_sync(userfault));
     return userfault_events(userfault);
-}
-
-TEST(move__list_of_mappings_read_as_text__new_place_unwatched)
-{
-    struct userfault_client client = {.needs = need_nothing};
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), len = 2 * page;
-    char *from, *to;
-    uint64_t before;
-
-    by_text = true;
-    from = open_and_watch(&client, 2, 4);
-    to = from + len;
-    assert_ptr_equal(mremap(from, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, to), to);
-    before = events();
-    while (userfault_tidy(userfault))
-        ;
-    assert_int_equal(munmap(to, len), 0);
-    assert_int_equal(events(), before);
-    userfault_close(userfault, &client);
-    by_text = false;
 }
 
 /* The event has the old length. What the memory has grown by adjoins it no more when the move is
@@ -215,26 +264,7 @@ TEST(hole__between_two_regions__each_side_unwatched_alone)
     munmap(memory, 5 * page);
 }
 
-/* The child keeps the file open, in which no thread reads events any more. */
-TEST(close__memory_watched_and_a_copy_in_a_child__unmaps_at_once)
-{
-    struct userfault_client client = {.needs = need_nothing};
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    char *memory = open_and_watch(&client, 1, 2);
-    pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL); /* no fork handlers */
-    int status;
-
-    if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        for (;;)
-            pause();
-    }
-    assert_true(child > 0);
-    userfault_close(userfault, &client);
-    assert_int_equal(munmap(memory, page), 0);
-    assert_int_equal(kill(child, SIGKILL), 0);
-    assert_int_equal(waitpid(child, &status, 0), child);
-}
+/* ---- the thread's own memory ------------------------------------------------------------ */
 
 static struct map mapping_at(uint64_t addr)
 {
@@ -280,11 +310,327 @@ TEST(close__watched_memory_merged_with_the_stack__ends)
         userfault_close(userfault, &client);
         test_skip("another mapping is below the thread's stack");
     }
-    assert_true(userfault_watch(userfault, (uintptr_t)memory, (uintptr_t)memory + page));
+    assert_int_equal(userfault_watch(userfault, (uintptr_t)memory, (uintptr_t)memory + page), 0);
     assert_true(mapping_at((uintptr_t)memory).end > stack);
     userfault_close(userfault, &client);
     assert_int_equal(munmap(memory, page), 0);
     munmap(beside, page);
+}
+
+/* ---- the thread's end ------------------------------------------------------------------- */
+
+/* Made without fork handlers. It keeps the file open, in which no thread reads events any more:
+ * memory that is still watched could not be unmapped. */
+static pid_t keep_copy(void)
+{
+    pid_t parent = getpid(), child = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+
+    if (child == 0) {
+        test_end_with(parent);
+        for (;;)
+            pause();
+    }
+    assert_true(child > 0);
+    return child;
+}
+
+static void end_copy(pid_t child)
+{
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+TEST(close__memory_watched_and_a_copy_in_a_child__unmaps_at_once)
+{
+    struct userfault_client client = {.needs = need_nothing};
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *memory = open_and_watch(&client, 1, 2);
+    pid_t child = keep_copy();
+
+    userfault_close(userfault, &client);
+    assert_int_equal(munmap(memory, page), 0);
+    end_copy(child);
+}
+
+static void *move_when_asked(void *arg)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+    while (!atomic_load(&late_move.asked))
+        sched_yield();
+    assert_ptr_equal(
+        mremap((char *)(uintptr_t)late_move.from, page, page, MREMAP_MAYMOVE | MREMAP_FIXED, arg),
+        arg);
+    return NULL;
+}
+
+/* The thread has moved what it watches away from where the monitor's thread is about to look, to
+ * where that has looked. */
+TEST(close__memory_moves_to_where_was_looked__unwatched_too)
+{
+    struct userfault_client client = {.needs = need_nothing};
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *memory = open_and_watch(&client, 1, 6), *from = memory + 4 * page;
+    pthread_t thread;
+    pid_t child;
+
+    assert_ptr_equal(mremap(memory, page, page, MREMAP_MAYMOVE | MREMAP_FIXED, from), from);
+    child = keep_copy();
+    atomic_store(&late_move.asked, false);
+    atomic_store(&late_move.from, (uintptr_t)from); /* a move, which no span records */
+    assert_int_equal(pthread_create(&thread, NULL, move_when_asked, memory + 2 * page), 0);
+    userfault_close(userfault, &client);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(munmap(memory + 2 * page, page), 0);
+    end_copy(child);
+}
+
+static void *discard_once(void *memory)
+{
+    while (!atomic_load(&late_event.asked))
+        sched_yield();
+    assert_int_equal(madvise(memory, (size_t)sysconf(_SC_PAGESIZE), MADV_DONTNEED), 0);
+    return NULL;
+}
+
+/* A thread has begun to change memory when its watch ends, and its event comes last of all. */
+TEST(close__event_comes_when_nothing_is_watched_any_more__is_read)
+{
+    struct userfault_client client = {.needs = need_nothing};
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *memory = open_and_watch(&client, 1, 2);
+    pid_t child = keep_copy();
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, discard_once, memory), 0);
+    atomic_store(&late_event.at, (uintptr_t)memory);
+    userfault_close(userfault, &client);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_false(atomic_load(&late_event.held));
+    assert_int_equal(munmap(memory, page), 0);
+    end_copy(child);
+}
+
+static atomic_bool discards;
+
+static void *discard(void *memory)
+{
+    while (atomic_load(&discards))
+        madvise(memory, (size_t)sysconf(_SC_PAGESIZE), MADV_DONTNEED);
+    return NULL;
+}
+
+/* Nearly always a change is under way: the kernel does not say what is watched. */
+TEST(close__while_watched_memory_changes_all_the_time__ends)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+    atomic_store(&discards, true);
+    for (int moved = 0; moved < 2; moved++) {
+        struct userfault_client client = {.needs = need_nothing};
+        char *memory = open_and_watch(&client, 1, 4), *at = memory + 2 * page * (size_t)moved;
+        pthread_t threads[3];
+        pid_t child = keep_copy();
+
+        if (moved)
+            assert_ptr_equal(mremap(memory, page, page, MREMAP_MAYMOVE | MREMAP_FIXED, at), at);
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, discard, at), 0);
+        while (userfault_events(userfault) < 100)
+            sched_yield();
+        userfault_close(userfault, &client);
+        atomic_store(&discards, false);
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(pthread_join(threads[i], NULL), 0);
+        atomic_store(&discards, true);
+        assert_int_equal(munmap(at, page), 0);
+        end_copy(child);
+    }
+}
+
+/* ---- the thread's rest ------------------------------------------------------------------ */
+
+static int count_threads(void)
+{
+    DIR *folder = opendir("/proc/self/task");
+    struct dirent *entry;
+    int count = 0;
+
+    assert_non_null(folder);
+    while ((entry = readdir(folder)))
+        count += entry->d_name[0] != '.';
+    closedir(folder);
+    return count;
+}
+
+struct user {
+    struct monitor *monitor;
+    struct gate *gate;
+    struct listener listener;
+    char *memory;
+    size_t page;
+};
+
+static bool need_users(struct listener *listener, uint64_t from, uint64_t to, struct span *out)
+{
+    *out = needed;
+    return from < needed.end && needed.start < to;
+}
+
+static void open_user(struct user *user)
+{
+    int rc = monitor_open(HMREG_MONITOR_USERFAULTFD, false, &user->monitor);
+
+    if (rc == -EPERM || rc == -ENOSYS)
+        test_skip("%s", hmreg_last_error()->text);
+    assert_ok(rc);
+    user->page = (size_t)sysconf(_SC_PAGESIZE);
+    user->memory = test_map(user->page);
+    needed = (struct span){0, 0};
+    user->gate = gate_open();
+    user->listener = (struct listener){.gate = user->gate, .needs = need_users};
+    monitor_attach(user->monitor, &user->listener);
+}
+
+static void close_user(struct user *user)
+{
+    monitor_detach(user->monitor, &user->listener);
+    gate_close(user->gate);
+    monitor_close(user->monitor);
+    munmap(user->memory, user->page);
+}
+
+static uint64_t begin_of(const struct user *user)
+{
+    return (uintptr_t)user->memory;
+}
+
+static void watch_users(const struct user *user)
+{
+    needed = (struct span){begin_of(user), begin_of(user) + user->page};
+    assert_true(monitor_watch(user->monitor, needed.start, needed.end));
+}
+
+static void unwatch_users(const struct user *user)
+{
+    needed = (struct span){0, 0};
+    monitor_unwatch(user->monitor, begin_of(user), begin_of(user) + user->page, false);
+}
+
+TEST(rest__nothing_is_watched__no_thread_until_the_next_watch)
+{
+    int before = count_threads();
+    struct change_reader reader;
+    struct user user;
+
+    open_user(&user);
+    monitor_rest(user.monitor);
+    assert_int_equal(count_threads(), before);
+    for (int i = 0; i < 3; i++) {
+        watch_users(&user);
+        assert_int_equal(count_threads(), before + 1);
+        monitor_rest(user.monitor); /* the range is needed */
+        assert_int_equal(count_threads(), before + 1);
+        changes_start(&reader);
+        start = begin_of(&user);
+        end = start + user.page;
+        assert_int_equal(madvise(user.memory, user.page, MADV_DONTNEED), 0);
+        assert_true(monitor_sync(user.monitor));
+        assert_true(is_reported(&reader));
+        unwatch_users(&user);
+        monitor_rest(user.monitor);
+        assert_int_equal(count_threads(), before);
+    }
+    close_user(&user);
+    assert_int_equal(count_threads(), before);
+}
+
+/* A large mapping stays watched for a while when its last region has gone. */
+TEST(rest__large_mapping_is_still_watched__unwatched_and_a_late_unwatch_does_nothing)
+{
+    struct userfault_client client = {.needs = need_nothing};
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = WATCHING_LARGE / page;
+    char *memory = open_and_watch(&client, pages, pages + 1);
+    uint64_t from = (uintptr_t)memory, to = from + pages * page, before;
+    pid_t child;
+
+    userfault_unwatch(userfault, from, to, false);
+    before = events();
+    assert_int_equal(madvise(memory, page, MADV_DONTNEED), 0);
+    assert_int_equal(events(), before + 1);
+    child = keep_copy();
+    assert_true(userfault_rest(userfault));
+    userfault_unwatch(userfault, from, to, false);
+    assert_false(userfault_tidy(userfault));
+    assert_int_equal(munmap(memory, pages * page), 0);
+    userfault_close(userfault, &client);
+    end_copy(child);
+}
+
+/* unshare(2) says EINVAL in a process of several threads. */
+static int enter_namespace(void)
+{
+    struct user user;
+    bool refused;
+
+    open_user(&user);
+    watch_users(&user);
+    assert_int_equal(unshare(CLONE_NEWUSER), -1);
+    unwatch_users(&user);
+    monitor_rest(user.monitor);
+    refused = unshare(CLONE_NEWUSER) != 0;
+    if (refused && errno == EINVAL)
+        return 1;
+    watch_users(&user);
+    unwatch_users(&user);
+    close_user(&user);
+    return refused ? 77 : 0;
+}
+
+TEST(rest__program_enters_a_user_namespace__permitted)
+{
+    test_forks_with_threads();
+    test_in_child_or_skip(enter_namespace(), "this system permits no user namespaces");
+}
+
+TEST(watch__the_threads_own_memory_cannot_be_watched__fails_and_the_next_works)
+{
+    struct userfault_client client = {.needs = need_nothing};
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    int before = count_threads();
+    char *memory = open_and_watch(&client, 1, 2);
+    uint64_t at = (uintptr_t)memory;
+
+    assert_true(userfault_rest(userfault));
+    begin_fails = true;
+    assert_fails(userfault_watch(userfault, at, at + page), -ENOMEM, "a page of hmreg's own");
+    begin_fails = false;
+    assert_int_equal(count_threads(), before);
+    assert_int_equal(userfault_watch(userfault, at, at + page), 0);
+    assert_int_equal(count_threads(), before + 1);
+    userfault_close(userfault, &client);
+    assert_int_equal(munmap(memory, page), 0);
+}
+
+/* The last case: from then on every walk reads the text. */
+TEST(move__list_of_mappings_read_as_text__new_place_unwatched)
+{
+    struct userfault_client client = {.needs = need_nothing};
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), len = 2 * page;
+    char *from, *to;
+    uint64_t before;
+
+    by_text = true;
+    from = open_and_watch(&client, 2, 4);
+    to = from + len;
+    assert_ptr_equal(mremap(from, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, to), to);
+    before = events();
+    while (userfault_tidy(userfault))
+        ;
+    assert_int_equal(munmap(to, len), 0);
+    assert_int_equal(events(), before);
+    userfault_close(userfault, &client);
+    by_text = false;
 }
 
 TEST_MAIN()

@@ -8,13 +8,14 @@
  * comes after the range was unwatched names a use of the slot that has ended.
  *
  * The module unmaps the page when the file is closed, so the thread hmreg-monitor keeps it open in
- * a table of descriptors of its own (kdreg2_keep()): a program that closes the descriptor does not
- * take the page from hits.
+ * a table of descriptors of its own (thread_keep_only()): a program that closes the descriptor does
+ * not take the page from hits.
  */
 #include "core/monitor/counter/kdreg2.h"
 
 #include "core/base/error.h"
 #include "core/base/high_fd.h"
+#include "core/base/thread.h"
 #include "core/monitor/change_queue.h"
 
 #include <errno.h>
@@ -23,7 +24,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define PATH      "/dev/kdreg2"
@@ -31,10 +31,6 @@
 #define NONE      UINT32_MAX
 #define SOME      64
 #define CHANGE_OF 1 /* the only type of events */
-
-#ifndef CLOSE_RANGE_UNSHARE
-#define CLOSE_RANGE_UNSHARE (1u << 1)
-#endif
 
 /* ---- the module's interface --------------------------------------------------------------- */
 
@@ -206,13 +202,9 @@ bool kdreg2_is_there(void)
     return access(PATH, F_OK) == 0;
 }
 
-/* In the thread: closes all else in a table that it alone has. */
 static bool keep(const struct counter_device *device)
 {
-    unsigned fd = (unsigned)device->file.fd;
-
-    return syscall(SYS_close_range, fd + 1, ~0u, CLOSE_RANGE_UNSHARE) == 0 &&
-           (!fd || syscall(SYS_close_range, 0, fd - 1, 0) == 0);
+    return thread_keep_only(device->file.fd, -1);
 }
 
 static void close_device(struct counter_device *device)

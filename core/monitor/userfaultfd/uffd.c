@@ -36,6 +36,7 @@
 #define EVENTS (UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_UNMAP)
 /* User-mode faults only: all that an unprivileged process may have, and no fault is taken. */
 #define FLAGS (O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY)
+#define PIECE (1ull << 30) /* bytes unregistered by one ioctl, which locks the address space */
 
 /* ---- ioctls ----------------------------------------------------------------------------- */
 
@@ -53,9 +54,23 @@ int uffd_unwatch(int fd, uint64_t start, uint64_t end)
     return ioctl(fd, UFFDIO_UNREGISTER, &range) ? -errno : 0;
 }
 
-/* There is no direct query. A copy to unwatched memory is refused for that reason, before the
- * kernel finds that the source cannot be read (EFAULT). Nothing is ever copied. */
-bool uffd_is_watched(int fd, uint64_t addr, uint64_t page_size)
+bool uffd_leave(int fd, uint64_t start, uint64_t end, void (*between)(void *arg), void *arg)
+{
+    if (uffd_watch(fd, start, end))
+        return false;
+    for (uint64_t at = start, next; at < end; at = next) {
+        next = (at / PIECE + 1) * PIECE;
+        next = next < end ? next : end;
+        uffd_unwatch(fd, at, next);
+        if (between)
+            between(arg);
+    }
+    return true;
+}
+
+/* There is no direct query. A copy to unwatched memory is refused for that reason (ENOENT), before
+ * the kernel finds that the source cannot be read (EFAULT). Nothing is ever copied. */
+int uffd_ask_watched(int fd, uint64_t addr, uint64_t page_size)
 {
     void *from = mmap(NULL, page_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct uffdio_copy copy = {
@@ -64,13 +79,13 @@ bool uffd_is_watched(int fd, uint64_t addr, uint64_t page_size)
         .len = page_size,
         .mode = UFFDIO_COPY_MODE_DONTWAKE,
     };
-    bool watched;
+    int rc;
 
     if (from == MAP_FAILED)
-        return false;
-    watched = ioctl(fd, UFFDIO_COPY, &copy) && (errno == EFAULT || errno == EEXIST);
+        return -errno;
+    rc = ioctl(fd, UFFDIO_COPY, &copy) ? -errno : 0;
     munmap(from, page_size);
-    return watched;
+    return rc == -EFAULT || rc == -EEXIST ? 0 : rc;
 }
 
 /* A copy of length 0 is an error (EINVAL), which the kernel finds after it has checked whether it

@@ -21,9 +21,13 @@ int uffd_open(bool by_name, struct owned_fd *out);
  * watched; -EBUSY, memory registered with another userfaultfd. */
 int uffd_watch(int fd, uint64_t start, uint64_t end);
 int uffd_unwatch(int fd, uint64_t start, uint64_t end);
-/* Is the page at addr watched, by this userfaultfd or another? False also if that cannot be found
- * out. */
-bool uffd_is_watched(int fd, uint64_t addr, uint64_t page_size);
+/* Unregisters a range in pieces, since the kernel walks its pages with the address space locked;
+ * after each it calls between(), unless that is NULL. Registers the range first, which another
+ * userfaultfd's memory refuses. False: it does, or cannot be watched, and all stays as it was. */
+bool uffd_leave(int fd, uint64_t start, uint64_t end, void (*between)(void *arg), void *arg);
+/* 0: the page at addr is watched, by this userfaultfd or another; -ENOENT: it is not; -EAGAIN: a
+ * change is under way. Any other value: unknown. */
+int uffd_ask_watched(int fd, uint64_t addr, uint64_t page_size);
 
 /* 0: no change is under way, so every event has been read. -EAGAIN: an event is still to be read.
  * Any other value: unknown. */

@@ -16,13 +16,20 @@
  * cannot stop changing, and the sleeper cannot continue. The fast path asks neither: the gates say
  * READING meanwhile.
  *
- * The reading thread takes no lock: a thread that sleeps in munmap(2) may hold any lock, and so may
- * a thread that the sleeper has stopped.
+ * The reading thread takes no lock and allocates nothing: a thread that sleeps in munmap(2) may
+ * hold any lock, malloc's too, and so may a thread that the sleeper has stopped. It is also the
+ * thread that ends the watches at the end: see end_watches().
  *
- * Locks: sharing.h's (what is open) is taken only by open, close and fork. The lock of watched.c
- * serializes the kernel's registrations with the clients' needs. client_lock guards the list of
- * clients, whose needs() is called under it. The order is sharing.h's, watched.c's,
- * client_lock.
+ * The thread has a table of descriptors of its own, so that it reads on when the program closes the
+ * library's descriptor. Else a child that has a copy of that would keep the file open: the kernel
+ * would still wait for each event to be read, and no thread would read. The thread begins with the
+ * first range that is watched and may rest when none is: before and after, nothing of the process
+ * is registered with the userfaultfd, the thread's own memory included.
+ *
+ * Locks: sharing.h's (what is open) is taken only by open, close and fork. `lock` guards the thread
+ * and what is watched: it serializes the kernel's registrations with the clients' needs.
+ * client_lock guards the list of clients, whose needs() is called under it. The order is
+ * sharing.h's, `lock`, client_lock.
  *
  * The kernel reports neither shmat(SHM_REMAP) over watched memory nor MADV_GUARD_INSTALL in it. An
  * application that does either to registered memory calls hmreg_invalidate().
@@ -31,6 +38,7 @@
 
 #include "core/base/code.h"
 #include "core/base/error.h"
+#include "core/base/maps.h"
 #include "core/base/process.h"
 #include "core/base/thread.h"
 #include "core/monitor/change_queue.h"
@@ -41,6 +49,7 @@
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -50,6 +59,8 @@
 #define SETTLE_NS    20000 /* in ns; an event takes about 100 us */
 #define SETTLE_TRIES 5000  /* with the overhead of sleeping, some tenths of a second */
 #define BATCH        16    /* events read at once */
+#define ASK_TRIES    10    /* whether memory is watched, while others change what is */
+#define PAUSE_MS     1     /* for an event, which may come at once */
 
 struct userfault {
     struct owned_fd file;
@@ -57,15 +68,27 @@ struct userfault {
     char *memory;   /* the thread's stack, and above it the stop page: see map_own_memory() */
     char *stop_page;
     size_t page;
-    pthread_t thread;
-    bool stopping; /* the stop page's event was read; used by the thread only */
-    atomic_bool lost;
+    atomic_bool lost;     /* the program has closed the descriptor */
     atomic_uint readings; /* odd: events are being read and pushed */
     _Atomic uint64_t events;
     pthread_mutex_t client_lock;
     struct userfault_client *clients;
+    pthread_mutex_t lock; /* guards what follows */
+    bool runs;            /* the thread does, or is still to be joined */
+    pthread_t thread;
+    pid_t tid;
+    sem_t begun;
+    int begun_rc;       /* of the thread's begin; written before `begun` is posted */
+    atomic_bool ending; /* the thread is to end */
+    bool moved;         /* since the thread has cleared it; used by the thread only */
     struct watching watching;
 };
+
+/* The thread's stack and the stop page. */
+static size_t own_size(const struct userfault *userfault)
+{
+    return THREAD_STACK_BYTES + userfault->page;
+}
 
 static atomic_uint settle_tries = SETTLE_TRIES;
 
@@ -84,15 +107,14 @@ static void push_event(struct userfault *userfault, const struct uffd_msg *event
 {
     switch (event->event) {
     case UFFD_EVENT_UNMAP:
-        userfault->stopping |= event->arg.remove.start == (uintptr_t)userfault->stop_page;
         push(event->arg.remove.start, event->arg.remove.end, true);
         break;
     case UFFD_EVENT_REMOVE:
-        userfault->stopping |= event->arg.remove.start == (uintptr_t)userfault->stop_page;
         push(event->arg.remove.start, event->arg.remove.end, false);
         break;
     case UFFD_EVENT_REMAP: /* the old range may stay mapped (MREMAP_DONTUNMAP), and watched */
         push(event->arg.remap.from, event->arg.remap.from + event->arg.remap.len, false);
+        userfault->moved = true;
         watching_note_move(&userfault->watching, event->arg.remap.to,
                            event->arg.remap.to + event->arg.remap.len);
         break;
@@ -122,35 +144,169 @@ static void lose(struct userfault *userfault)
         push(0, UINT64_MAX, true);
 }
 
-/* The application may close the descriptor and open another file under its number. poll(2) holds
- * our file until it returns, so the thread never reads another file by mistake; but then threads
- * that sleep in the kernel continue before this thread can push a change. Nothing would end a
- * poll(2) of the other file. */
+/* ---- the thread's end ------------------------------------------------------------------- */
+
+static bool await_event(const struct userfault *userfault, int ms)
+{
+    struct pollfd poller = {.fd = userfault->file.fd, .events = POLLIN};
+
+    return poll(&poller, 1, ms) > 0 && owned_fd_is_open(&userfault->file);
+}
+
+/* While a change is under way the kernel does not answer: then the event is read first. */
+static bool may_be_watched(struct userfault *userfault, uint64_t addr)
+{
+    int rc = uffd_ask_watched(userfault->file.fd, addr, userfault->page);
+
+    for (int i = 0; rc == -EAGAIN && i < ASK_TRIES; i++) {
+        if (await_event(userfault, PAUSE_MS))
+            read_events(userfault);
+        rc = uffd_ask_watched(userfault->file.fd, addr, userfault->page);
+    }
+    return rc != -ENOENT;
+}
+
+static void read_some(void *arg)
+{
+    read_events(arg);
+}
+
+/* Ends the watches of the mappings that touch a range; known: it is watched. */
+static void end_in(struct userfault *userfault, const struct span *span, bool known)
+{
+    uint64_t at = span->start;
+    struct maps maps;
+    struct map map;
+
+    maps_begin(&maps, userfault->watching.maps.fd);
+    while (at < span->end && maps_next(&maps, at, &map) == 1 && map.start < span->end) {
+        if (known || may_be_watched(userfault, map.start))
+            uffd_leave(userfault->file.fd, map.start, map.end, read_some, userfault);
+        at = map.end;
+    }
+    maps_end(&maps);
+}
+
+/* Ends every watch, and returns when no thread sleeps for an event any more. A child made without
+ * fork handlers may have a copy of the descriptor, with which the file stays open: had it anything
+ * registered, a thread that changes that would sleep for ever.
+ *
+ * First go the spans. No other thread touches them: who stops this one has the lock or is the last,
+ * and waits. What they do not record (moves without room, what has grown and was split, the stop
+ * page) is found by asking about each mapping, which the kernel answers while nothing changes that
+ * is watched. What moves meanwhile may be missed, but not without an event. */
+static void end_watches(struct userfault *userfault)
+{
+    static const struct span all = {0, UINT64_MAX};
+    const struct watching *watching = &userfault->watching;
+
+    do {
+        userfault->moved = false;
+        for (size_t i = 0; i < watching->count; i++)
+            end_in(userfault, &watching->spans[i], true);
+        end_in(userfault, &all, false);
+        while (uffd_ask_changing(userfault->file.fd) == -EAGAIN)
+            if (await_event(userfault, PAUSE_MS))
+                read_events(userfault);
+    } while (userfault->moved);
+}
+
+/* ---- the thread's life ------------------------------------------------------------------ */
+
+/* Without a table of its own the thread has the program's: it finds the descriptor closed, or
+ * another file by its number, at the next change. A file of the program's that has got the list's
+ * number must not stay open in the thread. */
+static void keep_files(struct userfault *userfault)
+{
+    struct owned_fd *list = &userfault->watching.maps;
+
+    if (thread_keep_only(userfault->file.fd, list->fd) && list->fd >= 0 && !owned_fd_is_open(list))
+        close(list->fd);
+}
+
+static int begin(struct userfault *userfault)
+{
+    uint64_t own = (uintptr_t)userfault->memory;
+
+    userfault->tid = gettid();
+    keep_files(userfault);
+    if (!owned_fd_is_open(&userfault->file))
+        return -EBADF;
+    return uffd_watch(userfault->file.fd, own, own + own_size(userfault));
+}
+
+/* In a table shared with the program poll(2) holds our file until it returns, so the thread never
+ * reads another file by mistake; but then threads that sleep in the kernel continue before this
+ * thread can push a change. Nothing would end a poll(2) of the other file. */
 static void *listen_to_events(void *arg)
 {
     struct userfault *userfault = arg;
-    struct pollfd poller = {.fd = userfault->file.fd, .events = POLLIN};
+    int rc;
 
     thread_name("hmreg-monitor");
-    while (!userfault->stopping && !atomic_load(&userfault->lost)) {
-        if (!owned_fd_is_open(&userfault->file))
-            lose(userfault);
-        else if (poll(&poller, 1, -1) > 0 && owned_fd_is_open(&userfault->file))
+    userfault->begun_rc = rc = begin(userfault);
+    sem_post(&userfault->begun);
+    if (rc)
+        return NULL;
+    while (!atomic_load(&userfault->ending) && owned_fd_is_open(&userfault->file))
+        if (await_event(userfault, -1))
             read_events(userfault);
-    }
+    if (owned_fd_is_open(&userfault->file))
+        end_watches(userfault);
+    else
+        lose(userfault);
     return NULL;
+}
+
+static int start_thread(struct userfault *userfault)
+{
+    struct thread_stack stack = {userfault->memory, THREAD_STACK_BYTES};
+    int rc;
+
+    atomic_store(&userfault->ending, false);
+    rc = thread_start(&userfault->thread, &stack, listen_to_events, userfault,
+                      "to monitor host memory");
+    if (rc)
+        return rc;
+    while (sem_wait(&userfault->begun)) /* EINTR */
+        ;
+    rc = userfault->begun_rc;
+    userfault->runs = !rc;
+    if (!rc)
+        return 0;
+    thread_join(userfault->thread, userfault->tid);
+    return rc == -EBADF ? rc
+                        : hmreg_fail_os(-rc, "userfaultfd refused to watch a page of hmreg's own");
+}
+
+/* The discard of the stop page wakes the thread; it returns when the event is read. Where a sandbox
+ * refuses madvise(2), a new page takes its place, which unmaps it. The stop page is first
+ * registered again, in case the program gave an adjacent mapping the same flags, so that the two
+ * merged and were unwatched together: before `ending`, after which the thread may not end that. */
+static void stop_thread(struct userfault *userfault)
+{
+    uint64_t at = (uintptr_t)userfault->stop_page;
+
+    if (!userfault->runs)
+        return;
+    if (owned_fd_is_open(&userfault->file))
+        uffd_watch(userfault->file.fd, at, at + userfault->page);
+    atomic_store(&userfault->ending, true);
+    if (madvise(userfault->stop_page, userfault->page, MADV_DONTNEED))
+        (void)mmap(userfault->stop_page, userfault->page, PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    thread_join(userfault->thread, userfault->tid);
+    userfault->runs = false;
+    watching_reset(&userfault->watching);
 }
 
 /* ---- life ------------------------------------------------------------------------------- */
 
-/* Does a client need the range, or does it touch our own stack and stop page? */
-static bool is_needed(void *arg, uint64_t start_addr, uint64_t end)
+static bool clients_need(struct userfault *userfault, uint64_t start_addr, uint64_t end)
 {
-    struct userfault *userfault = arg;
     struct userfault_client *client;
     struct span piece;
-    uint64_t own = (uintptr_t)userfault->memory;
-    bool needed = start_addr < own + THREAD_STACK_BYTES + userfault->page && own < end;
+    bool needed = false;
 
     pthread_mutex_lock(&userfault->client_lock);
     for (client = userfault->clients; client && !needed; client = client->next)
@@ -159,64 +315,34 @@ static bool is_needed(void *arg, uint64_t start_addr, uint64_t end)
     return needed;
 }
 
-/* Makes the stop page: a page that is always watched, whose discard ends the thread. An eventfd
- * would be one more descriptor that the application may close. The thread's stack is in the same
- * mapping, and so is watched, too, which has no effect as long as it is not discarded.
+/* Does a client need the range, or does it touch our own stack and stop page? */
+static bool is_needed(void *arg, uint64_t start_addr, uint64_t end)
+{
+    struct userfault *userfault = arg;
+    uint64_t own = (uintptr_t)userfault->memory;
+
+    return (start_addr < own + own_size(userfault) && own < end) ||
+           clients_need(userfault, start_addr, end);
+}
+
+/* Makes the stop page: a page that is watched while the thread runs, and whose discard ends it. An
+ * eventfd would be one more descriptor that the application may close. The thread's stack is in the
+ * same mapping, and so is watched, too, which has no effect as long as it is not discarded.
  * MADV_DONTDUMP keeps the mapping from merging with an adjacent watched one, with which it would be
- * unwatched. The stack has no guard page: only this file and watching_note_move() run on it. */
+ * unwatched. The stack has no guard page: only this file, maps.c and watching_note_move() run on
+ * it. */
 static int map_own_memory(struct userfault *userfault)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), size = THREAD_STACK_BYTES + page;
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    int rc;
 
     if (memory == MAP_FAILED)
         return hmreg_fail_os(errno, "hmreg has no memory for the monitor");
     madvise(memory, size, MADV_DONTDUMP);
-    rc = uffd_watch(userfault->file.fd, (uintptr_t)memory, (uintptr_t)memory + size);
-    if (rc) {
-        munmap(memory, size);
-        return hmreg_fail_os(-rc, "userfaultfd refused to watch a page of hmreg's own");
-    }
     userfault->memory = memory;
     userfault->stop_page = userfault->memory + THREAD_STACK_BYTES;
     userfault->page = page;
     return 0;
-}
-
-/* Ends the thread: returns when it has read the event, or the descriptor is closed. The stop page
- * is first registered again, in case the program gave an adjacent mapping the same flags, so that
- * the two merged and were unwatched together. Where a sandbox refuses madvise(2), a new page takes
- * its place, which unmaps it. */
-static void signal_stop(const struct userfault *userfault)
-{
-    uint64_t at = (uintptr_t)userfault->stop_page;
-
-    if (owned_fd_is_open(&userfault->file))
-        uffd_watch(userfault->file.fd, at, at + userfault->page);
-    if (madvise(userfault->stop_page, userfault->page, MADV_DONTNEED))
-        (void)mmap(userfault->stop_page, userfault->page, PROT_NONE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-}
-
-/* Frees the stop page and the stack. They must not be watched when they are unmapped: munmap(2)
- * would wait for its event to be read. */
-static void unmap_own_memory(struct userfault *userfault)
-{
-    size_t size = THREAD_STACK_BYTES + userfault->page;
-    uint64_t at = (uintptr_t)userfault->memory;
-
-    if (owned_fd_is_open(&userfault->file))
-        uffd_unwatch(userfault->file.fd, at, at + size);
-    munmap(userfault->memory, size);
-}
-
-static int start_thread(struct userfault *userfault)
-{
-    struct thread_stack stack = {userfault->memory, THREAD_STACK_BYTES};
-
-    return thread_start(&userfault->thread, &stack, listen_to_events, userfault,
-                        "to monitor host memory");
 }
 
 static int start(bool by_name, struct userfault **out)
@@ -234,17 +360,12 @@ static int start(bool by_name, struct userfault **out)
     if (rc)
         goto close_descriptor;
     pthread_mutex_init(&userfault->client_lock, NULL);
+    pthread_mutex_init(&userfault->lock, NULL);
+    sem_init(&userfault->begun, 0, 0);
     watching_open(&userfault->watching, userfault->file.fd, is_needed, userfault);
-    rc = start_thread(userfault);
-    if (rc)
-        goto close_watching;
     *out = userfault;
     return 0;
 
-close_watching:
-    watching_forget(&userfault->watching);
-    pthread_mutex_destroy(&userfault->client_lock);
-    unmap_own_memory(userfault);
 close_descriptor:
     owned_fd_close(&userfault->file);
 free_userfault:
@@ -252,35 +373,31 @@ free_userfault:
     return rc;
 }
 
-/* Ends every watch before the descriptor is closed: a child made without fork handlers may have a
- * copy of the descriptor, which would keep the file open with no thread to read it. Waits for a
- * thread that still sleeps for an earlier event. */
+/* No client is left. */
 static void stop(struct userfault *userfault)
 {
-    if (!atomic_load(&userfault->lost))
-        watching_close(&userfault->watching);
-    else
-        watching_forget(&userfault->watching);
-    userfault_sync(userfault);
-    signal_stop(userfault);
-    pthread_join(userfault->thread, NULL);
-    unmap_own_memory(userfault);
+    stop_thread(userfault);
+    munmap(userfault->memory, own_size(userfault));
+    watching_close(&userfault->watching);
     owned_fd_close(&userfault->file);
+    sem_destroy(&userfault->begun);
+    pthread_mutex_destroy(&userfault->lock);
     pthread_mutex_destroy(&userfault->client_lock);
     free(userfault);
 }
 
 /* ---- fork ------------------------------------------------------------------------------- */
 
-/* The child must not keep the parent's userfaultfd open: if the parent closed its own descriptor,
- * the kernel would still report the parent's changes to it, and the parent's threads would sleep
- * for ever. Nothing is watched in the child. The stack stays mapped: in a child made without fork
- * handlers libc still lists the thread, by data that lies on the stack. */
+/* The child must not keep the parent's userfaultfd open: if the parent's thread did not have a
+ * table of descriptors of its own, and the parent closed its descriptor, the kernel would still
+ * report the parent's changes, and the parent's threads would sleep for ever. Nothing is watched in
+ * the child. The stack stays mapped: in a child made without fork handlers libc still lists the
+ * thread, by data that lies on the stack. */
 static void forget_parents(void)
 {
     if (!shared)
         return;
-    watching_forget(&shared->watching);
+    watching_close(&shared->watching);
     owned_fd_close(&shared->file);
     munmap(shared->stop_page, shared->page);
     shared = NULL;
@@ -343,21 +460,63 @@ bool userfault_is_usable(struct userfault *userfault)
     return !atomic_load(&userfault->lost);
 }
 
-bool userfault_watch(struct userfault *userfault, uint64_t start_addr, uint64_t end)
+int userfault_watch(struct userfault *userfault, uint64_t start_addr, uint64_t end)
 {
-    return userfault_is_usable(userfault) && watching_add(&userfault->watching, start_addr, end);
+    int rc;
+
+    if (!userfault_is_usable(userfault))
+        return -EBADF;
+    pthread_mutex_lock(&userfault->lock);
+    rc = userfault->runs ? 0 : start_thread(userfault);
+    if (!rc && !watching_add(&userfault->watching, start_addr, end))
+        rc = -EINVAL;
+    pthread_mutex_unlock(&userfault->lock);
+    return rc;
+}
+
+/* Where no thread would read its event nothing is registered, not even for a moment. */
+static bool lock_watched(struct userfault *userfault)
+{
+    if (!userfault_is_usable(userfault))
+        return false;
+    pthread_mutex_lock(&userfault->lock);
+    if (userfault->runs)
+        return true;
+    pthread_mutex_unlock(&userfault->lock);
+    return false;
 }
 
 void userfault_unwatch(struct userfault *userfault, uint64_t start_addr, uint64_t end,
                        bool unmapped)
 {
-    if (userfault_is_usable(userfault))
-        watching_leave(&userfault->watching, start_addr, end, unmapped);
+    if (!lock_watched(userfault))
+        return;
+    watching_leave(&userfault->watching, start_addr, end, unmapped);
+    pthread_mutex_unlock(&userfault->lock);
 }
 
 bool userfault_tidy(struct userfault *userfault)
 {
-    return userfault_is_usable(userfault) && watching_tidy(&userfault->watching);
+    bool left;
+
+    if (!lock_watched(userfault))
+        return false;
+    left = watching_tidy(&userfault->watching);
+    pthread_mutex_unlock(&userfault->lock);
+    return left;
+}
+
+/* A client that needs a range says so before it has it watched, for which it takes the lock. */
+bool userfault_rest(struct userfault *userfault)
+{
+    bool rests;
+
+    pthread_mutex_lock(&userfault->lock);
+    if (!clients_need(userfault, 0, UINT64_MAX))
+        stop_thread(userfault);
+    rests = !userfault->runs;
+    pthread_mutex_unlock(&userfault->lock);
+    return rests;
 }
 
 /* ---- settling --------------------------------------------------------------------------- */

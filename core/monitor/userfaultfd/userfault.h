@@ -24,29 +24,36 @@ struct userfault_client {
     bool (*needs)(struct userfault_client *client, uint64_t start, uint64_t end, struct span *out);
 };
 
-/* Starts the monitor, or joins it; each open is paired with one userfault_close() of *out. A thread
+/* Opens the monitor, or joins it; each open is paired with one userfault_close() of *out. A thread
  * of the monitor's own, which takes no lock of ours, pushes changes of watched memory to the change
- * queue (change_queue.h). by_name: see uffd_open(). -EPERM, -ENOSYS: the kernel does not permit, or
- * does not have, what the monitor needs. -ENOMEM, -EAGAIN, -EMFILE, -ENFILE. */
+ * queue (change_queue.h); the first watch starts it. by_name: see uffd_open(). -EPERM, -ENOSYS: the
+ * kernel does not permit, or does not have, what the monitor needs. -ENOMEM, -EAGAIN, -EMFILE,
+ * -ENFILE. */
 int userfault_open(struct userfault_client *client, bool by_name, struct userfault **out);
 
 /* After it returns the client is not called any more. At the call no region of the client is
  * watched any more. */
 void userfault_close(struct userfault *userfault, struct userfault_client *client);
 
-/* Watches the mappings that contain [start, end): later changes are pushed. False: the kernel
- * cannot watch it, or part of it is not mapped. True does not mean that every change of this kind
- * of memory is reported: see notice_changes() in get_slow.c. A client whose needs() covers the
- * range before this call keeps it watched. */
-bool userfault_watch(struct userfault *userfault, uint64_t start, uint64_t end);
+/* Watches the mappings that contain [start, end): later changes are pushed. -EINVAL, not recorded:
+ * the kernel cannot watch it, or part of it is not mapped; -EBADF, not recorded: see
+ * userfault_is_usable(). -EAGAIN, -ENOMEM, or another if a sandbox forbids it: the thread cannot be
+ * started. 0 does not mean that every change of this kind of memory is reported: see
+ * notice_changes() in get_slow.c. A client whose needs() covers the range before this call keeps it
+ * watched. */
+int userfault_watch(struct userfault *userfault, uint64_t start, uint64_t end);
 /* A client no longer needs [start, end). Stops watching the mappings of which no client needs any
  * byte, except a few large ones (watched.h). unmapped: a change has unmapped the whole range. */
 void userfault_unwatch(struct userfault *userfault, uint64_t start, uint64_t end, bool unmapped);
 /* Stops watching one of these large mappings, too. False: there is none. */
 bool userfault_tidy(struct userfault *userfault);
 
-/* False: the application has closed the descriptor. Then nothing is watched any more, watches fail,
- * and a change of all memory has been pushed. */
+/* Ends the thread, and what is still watched, if no client needs any memory; the next watch starts
+ * it again. False: a client does. */
+bool userfault_rest(struct userfault *userfault);
+
+/* False: the application has closed the descriptor. Then watches fail, and a change of all
+ * memory has been pushed. The thread reads on, where it has a descriptor of its own. */
 bool userfault_is_usable(struct userfault *userfault);
 
 /* Has the monitor read every change that had happened to watched memory? Does not wait. */

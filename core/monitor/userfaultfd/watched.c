@@ -33,9 +33,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Bytes unregistered by one ioctl: it locks the address space for that long. */
-#define PIECE (1ull << 30)
-
 static bool touch(const struct span *left, const struct span *right)
 {
     return left->start < right->end && right->start < left->end;
@@ -182,22 +179,9 @@ static void widen(struct watching *watching, const struct map *map, void *arg)
     whole->end = map->end > whole->end ? map->end : whole->end;
 }
 
-/* False: not all of it was ours. */
-static bool leave_range(struct watching *watching, uint64_t start, uint64_t end)
-{
-    if (uffd_watch(watching->fd, start, end))
-        return false;
-    for (uint64_t at = start, next; at < end; at = next) {
-        next = (at / PIECE + 1) * PIECE;
-        next = next < end ? next : end;
-        uffd_unwatch(watching->fd, at, next);
-    }
-    return true;
-}
-
 static void leave_mapping(struct watching *watching, const struct map *map, void *arg)
 {
-    leave_range(watching, map->start, map->end);
+    uffd_leave(watching->fd, map->start, map->end, NULL, NULL);
 }
 
 /* ---- unregistering ---------------------------------------------------------------------- */
@@ -226,7 +210,7 @@ static bool leave_whole(struct watching *watching, struct span *span)
         put_span(watching, whole);
         return false;
     }
-    if (!leave_range(watching, whole.start, whole.end))
+    if (!uffd_leave(watching->fd, whole.start, whole.end, NULL, NULL))
         each_mapping(watching, span, leave_mapping, NULL);
     take_off(watching, whole.start, whole.end);
     *span = whole;
@@ -249,7 +233,7 @@ static bool find_grown(struct watching *watching, uint64_t addr, struct span *ou
     maps_end(&maps);
     *out = (struct span){map.start, map.end};
     return found &&
-           uffd_is_watched(watching->fd, addr & ~(watching->page_size - 1), watching->page_size);
+           !uffd_ask_watched(watching->fd, addr & ~(watching->page_size - 1), watching->page_size);
 }
 
 /* Finds the span whose first or last byte is at an address, else watched memory there that is in no
@@ -486,12 +470,10 @@ bool watching_add(struct watching *watching, uint64_t start, uint64_t end)
     struct span span = whole_pages(watching, start, end);
     bool done;
 
-    pthread_mutex_lock(&watching->lock);
     take_off_unmapped(watching);
     done = add(watching, &span);
     if (!done)
         note_refused(watching, &span);
-    pthread_mutex_unlock(&watching->lock);
     return done;
 }
 
@@ -514,7 +496,6 @@ void watching_leave(struct watching *watching, uint64_t start, uint64_t end, boo
     struct span rest = whole_pages(watching, start, end), left;
     bool recorded;
 
-    pthread_mutex_lock(&watching->lock);
     take_off_unmapped(watching);
     for (; rest.start < rest.end; rest.start = left.end) {
         left = next_left(watching, rest.start, rest.end, &recorded);
@@ -523,19 +504,13 @@ void watching_leave(struct watching *watching, uint64_t start, uint64_t end, boo
     }
     leave_moved(watching);
     leave_refused(watching);
-    pthread_mutex_unlock(&watching->lock);
 }
 
 bool watching_tidy(struct watching *watching)
 {
-    bool left;
-
-    pthread_mutex_lock(&watching->lock);
     take_off_unmapped(watching);
     leave_moved(watching);
-    left = leave_one_kept(watching);
-    pthread_mutex_unlock(&watching->lock);
-    return left;
+    return leave_one_kept(watching);
 }
 
 /* ---- open and close --------------------------------------------------------------------- */
@@ -550,33 +525,18 @@ void watching_open(struct watching *watching, int fd,
         .page_size = (uint64_t)sysconf(_SC_PAGESIZE),
         .maps = maps_keep(),
     };
-    pthread_mutex_init(&watching->lock, NULL);
     changes_start(&watching->changes);
 }
 
-static bool need_nothing(void *arg, uint64_t start, uint64_t end)
+void watching_reset(struct watching *watching)
 {
-    return false;
+    watching->count = 0;
+    watching->kept_count = watching->refused_count = 0;
+    atomic_store(&watching->moves_begin, atomic_load(&watching->moves_end));
+    changes_start(&watching->changes);
 }
 
-/* What the caller always needs is left as well: the program's memory may have merged with it. */
 void watching_close(struct watching *watching)
-{
-    watching->needed = need_nothing;
-    take_off_unmapped(watching);
-    leave_moved(watching);
-    while (leave_one_kept(watching))
-        ;
-    while (watching->count) {
-        struct span span = watching->spans[--watching->count];
-
-        leave_now(watching, &span);
-    }
-    watching_forget(watching);
-    pthread_mutex_destroy(&watching->lock);
-}
-
-void watching_forget(struct watching *watching)
 {
     owned_fd_close(&watching->maps);
     free(watching->spans);

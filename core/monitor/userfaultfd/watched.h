@@ -11,7 +11,6 @@
 #include "core/monitor/change_queue.h"
 #include "core/monitor/userfaultfd/uffd.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 
@@ -27,12 +26,11 @@ struct span {
 
 struct watching {
     int fd; /* the userfaultfd */
-    /* Must any part of [start, end) stay watched? Called under the lock. */
+    /* Must any part of [start, end) stay watched? */
     bool (*needed)(void *arg, uint64_t start, uint64_t end);
     void *arg;
     uint64_t page_size;
     struct owned_fd maps;         /* see maps_keep() */
-    pthread_mutex_t lock;         /* guards what follows, except moves */
     struct change_reader changes; /* reports what was unmapped since the last look */
     struct span *spans;           /* watched ranges, by address, disjoint; parts may be unmapped */
     size_t count, room;
@@ -44,12 +42,14 @@ struct watching {
     atomic_uint moves_end, moves_begin;
 };
 
+/* One thread at a time calls these, but for watching_note_move(). */
+
 void watching_open(struct watching *watching, int fd,
                    bool (*needed)(void *arg, uint64_t start, uint64_t end), void *arg);
-/* Ends every watch; no client needs any memory. */
+/* Frees without ending any watch: where nothing is watched any more, and in a forked child. */
 void watching_close(struct watching *watching);
-/* Frees without ending any watch: in a forked child, and where nothing was watched. */
-void watching_forget(struct watching *watching);
+/* Every watch was ended. */
+void watching_reset(struct watching *watching);
 
 /* Watches the mappings that contain [start, end), any bytes. False: there is a hole, or the kernel
  * cannot. */
@@ -62,8 +62,7 @@ void watching_leave(struct watching *watching, uint64_t start, uint64_t end, boo
 void watching_note_move(struct watching *watching, uint64_t start, uint64_t end);
 
 /* Ends the watch of one large mapping that has no region, or of memory that moved. False: no such
- * large mapping is left. The kernel walks the mapping's pages, during which other callers of this
- * file wait. */
+ * large mapping is left. The kernel walks the mapping's pages meanwhile. */
 bool watching_tidy(struct watching *watching);
 
 #endif
