@@ -13,7 +13,9 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <sys/ipc.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/syscall.h>
 
 #define PAGES 8
@@ -93,6 +95,125 @@ TEST(get__where_a_file_was_mapped_since__not_cached)
     assert_false(is_cached(3));
     assert_true(is_cached(2));
     assert_true(is_cached(4));
+}
+
+/* ---- a hole that was made past libc ------------------------------------------------------ */
+
+/* As liburing unmaps memory of its own. */
+static void unmap_past_libc(unsigned number)
+{
+#if HOOK_COUNTS_CALLS
+    char *at = page_of(number);
+    size_t bytes = fixture_page();
+    long result = SYS_munmap;
+
+    __asm__ volatile("syscall" : "+a"(result) : "D"(at), "S"(bytes) : "rcx", "r11", "memory");
+    assert_int_equal(result, 0);
+#endif
+}
+
+static void fill_by_mmap(char *at)
+{
+    assert_ptr_equal(mmap(at, fixture_page(), PROT_READ | PROT_WRITE, MAP_SHARED, known.file, 0),
+                     at);
+}
+
+static void fill_by_private_mmap(char *at)
+{
+    assert_ptr_equal(mmap(at, fixture_page(), PROT_READ | PROT_WRITE, MAP_PRIVATE, known.file, 0),
+                     at);
+}
+
+static void fill_by_shared_memory(char *at)
+{
+    assert_ptr_equal(
+        mmap(at, fixture_page(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), at);
+}
+
+static void fill_by_mmap_through_syscall(char *at)
+{
+    assert_int_equal(
+        syscall(SYS_mmap, at, fixture_page(), PROT_READ | PROT_WRITE, MAP_SHARED, known.file, 0L),
+        (long)at);
+}
+
+static void fill_by_executable_mmap(char *at)
+{
+    assert_ptr_equal(mmap(at, fixture_page(), PROT_READ | PROT_EXEC, MAP_SHARED, known.file, 0),
+                     at);
+}
+
+static int new_segment(void)
+{
+    int id = shmget(IPC_PRIVATE, fixture_page(), 0600);
+
+    if (id < 0)
+        test_skip("no shared memory segments: %s", strerror(errno));
+    return id;
+}
+
+static void fill_by_shmat(char *at)
+{
+    int id = new_segment();
+
+    assert_ptr_equal(shmat(id, at, 0), at);
+    shmctl(id, IPC_RMID, NULL);
+}
+
+static void fill_by_shmat_through_syscall(char *at)
+{
+    int id = new_segment();
+
+    assert_int_equal(syscall(SYS_shmat, id, at, 0), (long)at);
+    shmctl(id, IPC_RMID, NULL);
+}
+
+static void fill_by_mremap(char *at)
+{
+    char *other = mmap(NULL, fixture_page(), PROT_READ | PROT_WRITE, MAP_SHARED, known.file, 0);
+
+    assert_ptr_equal(
+        mremap(other, fixture_page(), fixture_page(), MREMAP_MAYMOVE | MREMAP_FIXED, at), at);
+}
+
+/* What threads know of a mapping ends with each call that may put other memory into it, also where
+ * no hook has heard that there is room. */
+TEST(get__of_other_memory_in_a_hole_of_a_known_mapping__not_cached)
+{
+    static void (*const fill[])(char *at) = {
+        fill_by_mmap,
+        fill_by_private_mmap,
+        fill_by_shared_memory,
+        fill_by_mmap_through_syscall,
+        fill_by_executable_mmap,
+        fill_by_shmat,
+        fill_by_shmat_through_syscall,
+        fill_by_mremap,
+    };
+
+    for (size_t i = 0; i < sizeof(fill) / sizeof(fill[0]); i++) {
+        print_message("way %zu\n", i);
+        open_known();
+        assert_true(is_cached(2)); /* the mapping is known */
+        unmap_past_libc(3);
+        fill[i](page_of(3));
+        assert_false(is_cached(3));
+        test_finish();
+    }
+}
+
+/* Of private memory without a file nothing that is known becomes wrong. */
+TEST(get__after_a_plain_mmap_of_private_memory__kernel_not_asked)
+{
+    char *made;
+
+    open_known();
+    assert_true(is_cached(2));
+    made = mmap(NULL, fixture_page(), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(made != MAP_FAILED);
+    map_file_past_libc(3);
+    assert_true(is_cached(3)); /* from what is known */
+    munmap(made, fixture_page());
 }
 
 /* ---- what a miss asks ------------------------------------------------------------------- */
@@ -378,7 +499,6 @@ TEST(get__in_a_handler_on_a_stack_of_its_own__call_is_still_under_way)
     assert_ok(sigaltstack(&alternate, NULL));
 }
 
-/* The next call of the same number, modulo HOOK_FRAMES, finds the index taken. */
 TEST(get__while_an_old_call_is_under_way__nothing_known_of_it)
 {
     struct hook_holder holder;
@@ -391,6 +511,33 @@ TEST(get__while_an_old_call_is_under_way__nothing_known_of_it)
     hook_holder_go_on(&holder);
     hook_holder_end(&holder);
     test_wait_until(becomes_quiet()); /* other threads may be in a call */
+}
+
+/* A call that finds no place in the table counts as one that never ends: the kernel is asked. */
+TEST(get__after_a_call_that_found_the_table_full__kernel_asked)
+{
+    struct hook_state *hooks;
+    uint64_t when;
+
+    open_known();
+    hooks = hook_state_get();
+    for (size_t i = 0; i < HOOK_FRAMES + HOOK_PROBES; i++) {
+        atomic_store(&hooks->frames[i].number, HOOK_FRAME_UNMARKED);
+        atomic_store(&hooks->frames[i].stack, 8 * (i + 1));
+    }
+    assert_int_equal(munmap(page_of(7), fixture_page()), 0);
+    for (size_t i = 0; i < HOOK_FRAMES + HOOK_PROBES; i++) {
+        assert_int_equal(atomic_load(&hooks->frames[i].stack), 8 * (i + 1));
+        atomic_store(&hooks->frames[i].stack, 0);
+        atomic_store(&hooks->frames[i].number, 0);
+    }
+    assert_false(becomes_quiet());
+    assert_true(is_cached(2));
+    map_file_past_libc(3);
+    assert_false(is_cached(3));
+    atomic_fetch_add(&hooks->ended, 1);
+    assert_true(memhooks_is_quiet(&when));
+    assert_non_null(fixture_map_at(page_of(7), 1));
 }
 
 /* ---- a handler that forks --------------------------------------------------------------- */

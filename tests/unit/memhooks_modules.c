@@ -112,6 +112,13 @@ static void check_refused(const char *why)
     assert_true(hmreg_open(&config, &lib) == -EOPNOTSUPP && strstr(hmreg_last_error()->text, why));
 }
 
+/* By name, after the file is gone. */
+static void check_refused_not(void)
+{
+    fixture_open(HMREG_MONITOR_MEMHOOKS, NULL);
+    fixture_close();
+}
+
 static void another_libc(void)
 {
     munmap_function other;
@@ -169,6 +176,84 @@ static void go(void)
 static void go_without_a_note(void)
 {
     a_bypass(TEST_CGO, "Go");
+}
+
+/* ---- a file that enters the kernel itself ------------------------------------------------ */
+
+static munmap_function munmap_of(void *file)
+{
+    munmap_function function = (munmap_function)(uintptr_t)dlsym(file, "munmap");
+
+    assert_true(function);
+    return function;
+}
+
+static void own_calls_after_hits(void)
+{
+    uint64_t key;
+    char *memory = open_default(&key), *others = fixture_map(1);
+    void *file = dlopen(TEST_OWN_CALLS, RTLD_NOW | RTLD_LOCAL);
+
+    assert_true(file);
+    assert_true(munmap_of(file)(memory, fixture_page()) == 0);
+    assert_true(fixture_map_at(memory, 1) == memory);
+    check_replaced(memory, key, "may be unloaded");
+    assert_true(dlclose(file) == 0);
+    assert_true(!dlopen(TEST_OWN_CALLS, RTLD_NOW | RTLD_NOLOAD));
+    fixture_key(others, 10);
+    fixture_close();
+}
+
+static void own_calls_before(void)
+{
+    void *file = dlopen(TEST_OWN_CALLS, RTLD_NOW | RTLD_LOCAL);
+    char *memory = fixture_map(1), *others = fixture_map(1);
+    uint64_t key;
+
+    assert_true(file);
+    setenv("HMREG_LOG", "off", 1);
+    fixture_open(HMREG_MONITOR_DEFAULT, NULL);
+    key = fixture_key(memory, 10);
+    assert_true(test_monitor_info(fixture.lib).active != HMREG_MONITOR_MEMHOOKS);
+    assert_true(munmap_of(file)(memory, fixture_page()) == 0);
+    assert_true(fixture_map_at(memory, 1) == memory);
+    assert_true(fixture_key(memory, 10) != key);
+    assert_true(dlclose(file) == 0);
+    fixture_key(others, 10);
+    fixture_close();
+    check_refused_not();
+}
+
+/* It is linked with -z nodelete. */
+static void own_calls_that_stay(void)
+{
+    uint64_t key;
+    char *memory = open_default(&key);
+    void *file = dlopen(TEST_OWN_CALLS_KEPT, RTLD_NOW | RTLD_LOCAL);
+
+    assert_true(file);
+    key = fixture_key(memory, 10); /* all counts as changed where something is hooked anew */
+    assert_true(fixture_key(memory, 10) == key);
+    assert_true(munmap_of(file)(memory, fixture_page()) == 0);
+    assert_true(fixture_map_at(memory, 1) == memory);
+    assert_true(fixture_key(memory, 10) != key);
+    assert_true(test_monitor_info(fixture.lib).active == HMREG_MONITOR_MEMHOOKS);
+    assert_true(dlclose(file) == 0);
+    munmap(memory, fixture_page());
+    memory = fixture_map(1);
+    fixture_key(memory, 10);
+    fixture_close();
+}
+
+TEST(load__a_file_with_own_calls_that_may_be_unloaded__another_monitor_or_none)
+{
+    in_a_process(own_calls_after_hits);
+    in_a_process(own_calls_before);
+}
+
+TEST(load__a_file_with_own_calls_that_stays__hooked)
+{
+    in_a_process(own_calls_that_stay);
 }
 
 static void any_other(void)
