@@ -84,10 +84,16 @@ struct hmem_range {
     bool read_only;     /* the CPU cannot store there (system memory only) */
     bool anonymous;     /* private and not file-backed: no other process can change which
                            pages back it (system memory only) */
-    bool exportable;    /* export_dmabuf is expected to succeed for this range */
-    bool claimed;       /* not from resolve but a caller's trusted claim of device memory: device,
-                           alloc_base and alloc_len are the caller's, identity is in the caller's own
-                           numbers or 0. Only export_dmabuf is given such a range */
+    bool of_driver;  /* each mapping is such, or of a character device's file, whose pages are its
+                        driver's (system memory only) */
+    bool unnamed;    /* each mapping is one of these, or MAP_SHARED | MAP_ANONYMOUS, which forked
+                        children share (system memory only) */
+    bool allocated;  /* host memory that the runtime itself allocated: only its calls change the
+                        pages. false: it may be the program's, which the runtime has pinned */
+    bool exportable; /* export_dmabuf is expected to succeed for this range */
+    bool claimed;    /* not from resolve but a caller's trusted claim of device memory: device,
+                        alloc_base and alloc_len are the caller's, identity is in the caller's own
+                        numbers or 0. Only export_dmabuf is given such a range */
 };
 
 struct hmem_ops {

@@ -99,10 +99,10 @@ TEST(get__where_a_file_was_mapped_since__not_cached)
 
 static unsigned walks; /* of the process's mappings */
 
-void __real_maps_begin(struct maps *maps, int kept);
-void __wrap_maps_begin(struct maps *maps, int kept);
+void __real_maps_begin(struct maps *maps, const struct owned_fd *kept);
+void __wrap_maps_begin(struct maps *maps, const struct owned_fd *kept);
 
-void __wrap_maps_begin(struct maps *maps, int kept)
+void __wrap_maps_begin(struct maps *maps, const struct owned_fd *kept)
 {
     walks++;
     __real_maps_begin(maps, kept);
