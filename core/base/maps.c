@@ -56,23 +56,26 @@ struct procmap_query {
 
 static atomic_bool makes_nothing; /* maps_read_only() */
 
+static int make_huge(unsigned flags)
+{
+    return high_fd(memfd_create("hmreg", MFD_CLOEXEC | MFD_HUGETLB | flags));
+}
+
 /* The device of the kernel's own file system for huge pages of 1 << shift bytes: a memfd of such
  * pages is in it. 0: there is none, or it cannot be asked for. */
 static uint64_t ask_hugetlb_device(unsigned shift)
 {
-    unsigned flags = MFD_CLOEXEC | MFD_HUGETLB | shift << MFD_SIZE_SHIFT;
-    int fd = memfd_create("hmreg", flags | MFD_NOEXEC_SEAL);
-    struct stat file = {0};
+    int fd = make_huge(shift << MFD_SIZE_SHIFT | MFD_NOEXEC_SEAL);
+    struct stat file;
+    uint64_t device;
 
     if (fd < 0 && errno == EINVAL) /* before Linux 6.3 */
-        fd = memfd_create("hmreg", flags);
-    fd = high_fd(fd);
+        fd = make_huge(shift << MFD_SIZE_SHIFT);
     if (fd < 0)
         return 0;
-    if (fstat(fd, &file))
-        file.st_dev = 0;
+    device = fstat(fd, &file) ? 0 : file.st_dev;
     close(fd);
-    return file.st_dev;
+    return device;
 }
 
 /* Is it one of the kernel's own file systems for huge pages? They stay until the kernel ends. */
