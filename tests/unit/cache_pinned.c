@@ -10,6 +10,8 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 
 #define PAGES 4
@@ -94,6 +96,12 @@ static int make_none(void)
 }
 
 static int (*const makers[])(void) = {make_memfd, make_file, make_none};
+
+static void map_anywhere(struct memory *memory)
+{
+    memory->at = mmap(NULL, len_of_pages(), PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd, 0);
+    assert_ptr_not_equal(memory->at, MAP_FAILED);
+}
 
 static struct memory make(int (*maker)(void), int flags)
 {
@@ -311,6 +319,57 @@ TEST(get__allocated_by_the_runtime__memhooks__cached)
 TEST(get__allocated_by_the_runtime__userfaultfd__cached)
 {
     check_allocated(HMREG_MONITOR_USERFAULTFD);
+}
+
+/* ---- a driver's ------------------------------------------------------------------------- */
+
+int __real_stat(const char *path, struct stat *out);
+int __wrap_stat(const char *path, struct stat *out);
+
+/* A file in /dev/shm passes for a character device's, which every machine has not. */
+int __wrap_stat(const char *path, struct stat *out)
+{
+    int rc = __real_stat(path, out);
+
+    if (!strncmp(path, "/dev/shm/hmreg-driver-", 22)) {
+        out->st_mode = S_IFCHR | 0600;
+        out->st_rdev = makedev(195, 255);
+    }
+    return rc;
+}
+
+static void check_driver(enum hmreg_monitor monitor)
+{
+    char path[] = "/dev/shm/hmreg-driver-XXXXXX";
+    struct memory memory = {.fd = mkostemp(path, O_CLOEXEC)};
+    uint64_t before;
+
+    if (memory.fd < 0)
+        test_skip("/dev/shm takes no file");
+    open_with(monitor);
+    assert_int_equal(ftruncate(memory.fd, (off_t)len_of_pages()), 0);
+    map_anywhere(&memory);
+    pin(HMREG_IFACE_ZE, &memory);
+    before = key(&memory);
+    if (monitor == HMREG_MONITOR_MEMHOOKS)
+        assert_int_equal(key(&memory), before);
+    else
+        assert_int_not_equal(key(&memory), before); /* it cannot be watched */
+    before = key(&memory);
+    map_over(&memory);
+    assert_int_not_equal(key(&memory), before);
+    unlink(path);
+    unmake(&memory);
+}
+
+TEST(get__of_a_driver__memhooks__cached_until_it_is_unmapped)
+{
+    check_driver(HMREG_MONITOR_MEMHOOKS);
+}
+
+TEST(get__of_a_driver__userfaultfd__not_cached)
+{
+    check_driver(HMREG_MONITOR_USERFAULTFD);
 }
 
 /* ---- an address for devices -------------------------------------------------------------- */
