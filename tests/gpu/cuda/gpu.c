@@ -180,7 +180,7 @@ static const struct gpu_operation operations[] = {
 
 static const struct gpu_survival survives[] = {
     {"open", "cuDriverGetVersion cuDeviceGetName cuDeviceGetAttribute cuDeviceTotalMem_v2", NULL},
-    {"resolve pinned", "cuMemHostGetFlags", NULL}, /* then it may be the program's */
+    {"resolve pinned", "cuMemHostGetFlags cuCtxPushCurrent_v2", NULL}, /* it may be the program's */
     {"sync_memops of pieces", "cuCtxGetDevice", NULL},
     {0},
 };

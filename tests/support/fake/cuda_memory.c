@@ -273,10 +273,15 @@ unsigned cuMemGetInfo_v2(size_t *available, size_t *total)
 
 unsigned cuMemHostGetFlags(unsigned *flags, void *addr)
 {
+    struct cuda_context *context = NULL;
     struct memory *m;
+    unsigned result;
 
     ENTER();
+    result = fake_cuda_context(&context);
     m = fake_cuda_memory((uintptr_t)addr);
+    if (result)
+        return result;
     if (!flags || !m || m->sort != MEMORY_HOST)
         return CUDA_INVALID_VALUE;
     *flags = m->flags;
