@@ -39,15 +39,20 @@ static void add(struct hmem_range *found, const struct map *map)
         found->host_addr = 0;
     if (!map->writable)
         found->read_only = true;
-    if (!map->anonymous)
-        found->anonymous = false;
+    found->anonymous &= map->anonymous;
+    found->of_driver &= map->anonymous || map->device;
+    found->unnamed &= map->anonymous || map->device || map->shared_anonymous;
 }
 
 /* Walks the mappings under the range. */
 static int walk(struct maps *maps, uint64_t addr, size_t len, struct hmem_range *out)
 {
-    struct hmem_range found = {
-        .device = -1, .kind = HMREG_MEM_HOST, .host_addr = addr, .anonymous = true};
+    struct hmem_range found = {.device = -1,
+                               .kind = HMREG_MEM_HOST,
+                               .host_addr = addr,
+                               .anonymous = true,
+                               .of_driver = true,
+                               .unnamed = true};
 
     for (uint64_t at = addr; at < addr + len;) {
         struct map map = {0};
@@ -70,7 +75,7 @@ static int resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_ran
     struct maps maps;
     int rc;
 
-    maps_begin(&maps, self ? ((struct system_hmem *)self)->maps.fd : -1);
+    maps_begin(&maps, self ? &((struct system_hmem *)self)->maps : NULL);
     rc = walk(&maps, addr, len, out);
     maps_end(&maps);
     return rc;

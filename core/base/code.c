@@ -151,7 +151,7 @@ bool code_find(struct code_text *last, const uint8_t *at)
 
     if (address < last->start || address >= last->end) {
         *last = (struct code_text){.start = 0};
-        maps_begin(&maps, -1);
+        maps_begin(&maps, NULL);
         if (maps_next(&maps, address, &map) == 1 && map.start <= address && map.executable)
             *last = (struct code_text){map.start, map.end,
                                        PROT_EXEC | (map.readable ? PROT_READ : 0) |

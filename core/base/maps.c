@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See maps.h. A mapping of MAP_ANONYMOUS | MAP_HUGETLB has an inode too, of a kernel-internal file.
- * Only the name that the kernel prints for that file distinguishes the mapping from one of a file
- * in a hugetlbfs, which another process may truncate.
+ * See maps.h. The kernel names no device (0:0) and inode 0 exactly where there is no file: a file
+ * system may number a file 0, as one of FUSE does if its server says so, but none is device 0:0.
+ * A mapping of MAP_ANONYMOUS | MAP_HUGETLB has a file too, in a file system of the kernel's own for
+ * pages of that size. Both tell it: the name, since memfds and SysV segments are there too,
+ * and the device, since at the root of its own mount any file may have that name.
  */
 #include "core/base/maps.h"
 
@@ -15,6 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 /* linux/fs.h of Linux 6.11; Debian 12's headers do not have it. */
@@ -42,9 +47,93 @@ struct procmap_query {
 #define PROCMAP_QUERY_VMA_SHARED       0x08
 #define PROCMAP_QUERY_COVERING_OR_NEXT 0x10
 
-static bool is_unnamed_hugetlb(const char *name)
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8U
+#endif
+#define MFD_SIZE_SHIFT 26
+
+/* ---- what is mapped --------------------------------------------------------------------- */
+
+static atomic_bool makes_nothing; /* maps_read_only() */
+
+static int make_huge(unsigned flags)
 {
-    return !strcmp(name, "/anon_hugepage (deleted)") || !strcmp(name, "/anon_hugepage");
+    return high_fd(memfd_create("hmreg", MFD_CLOEXEC | MFD_HUGETLB | flags));
+}
+
+/* The device of the kernel's own file system for huge pages of 1 << shift bytes: a memfd of such
+ * pages is in it. 0: there is none, or it cannot be asked for. */
+static uint64_t ask_hugetlb_device(unsigned shift)
+{
+    int fd = make_huge(shift << MFD_SIZE_SHIFT | MFD_NOEXEC_SEAL);
+    struct stat file;
+    uint64_t device;
+
+    if (fd < 0 && errno == EINVAL) /* before Linux 6.3 */
+        fd = make_huge(shift << MFD_SIZE_SHIFT);
+    if (fd < 0)
+        return 0;
+    device = fstat(fd, &file) ? 0 : file.st_dev;
+    close(fd);
+    return device;
+}
+
+/* Is it one of the kernel's own file systems for huge pages? They stay until the kernel ends. */
+static bool is_hugetlb_device(uint64_t device)
+{
+    enum { LEAST = 16, MOST = 34 }; /* 64 KiB to 16 GiB */
+    static _Atomic uint64_t known[MOST - LEAST + 1];
+
+    for (unsigned i = 0; i <= MOST - LEAST; i++)
+        if (atomic_load_explicit(&known[i], memory_order_relaxed) == device)
+            return true;
+    for (unsigned i = 0; i <= MOST - LEAST && !atomic_load(&makes_nothing); i++) {
+        uint64_t found = ask_hugetlb_device(LEAST + i);
+
+        atomic_store_explicit(&known[i], found, memory_order_relaxed);
+        if (found == device)
+            return true;
+    }
+    return false;
+}
+
+static bool is_unnamed_hugetlb(const char *name, uint64_t device)
+{
+    return (!strcmp(name, "/anon_hugepage (deleted)") || !strcmp(name, "/anon_hugepage")) &&
+           device && is_hugetlb_device(device);
+}
+
+/* The number of the character device that a mapped file is, 0: it is none. Only in /dev is the file
+ * asked for: that of a file system on a network may never answer. */
+static uint64_t device_number(const char *name, uint64_t device, uint64_t inode)
+{
+    struct stat file;
+
+    return !strncmp(name, "/dev/", 5) && !stat(name, &file) && S_ISCHR(file.st_mode) &&
+                   file.st_dev == device && file.st_ino == inode
+               ? file.st_rdev
+               : 0;
+}
+
+/* Of a shared mapping with a file. What is mapped of /dev/zero is anonymous memory, under that name
+ * or, before Linux 6.18, under the name that the kernel gives to all such. Device 1 is the kernel's
+ * own: the machine's memory, zero, ... */
+static void judge_shared(struct map *map, const char *name, uint64_t device, uint64_t inode)
+{
+    uint64_t number = device_number(name, device, inode);
+
+    map->shared_anonymous = !strcmp(name, "/dev/zero (deleted)") || number == makedev(1, 5);
+    map->device = number && major(number) != 1;
+}
+
+/* Of a mapping with a file. */
+static void judge_file(struct map *map, bool shared, const char *name, uint64_t device,
+                       uint64_t inode)
+{
+    if (shared)
+        judge_shared(map, name, device, inode);
+    else
+        map->anonymous = is_unnamed_hugetlb(name, device);
 }
 
 /* ---- by ioctl --------------------------------------------------------------------------- */
@@ -55,27 +144,22 @@ static int ask(int fd, struct procmap_query *query)
     return ioctl(fd, PROCMAP_QUERY_IOCTL, query) ? -errno : 0;
 }
 
-/* If the mapping's name does not fit (-ENAMETOOLONG), it is another name. */
-static bool asks_for_unnamed_hugetlb(int fd, uint64_t addr)
+/* A name that does not fit (-ENAMETOOLONG) is none of those that matter. */
+static void judge(int fd, const struct procmap_query *found, struct map *map)
 {
+    bool shared = found->vma_flags & PROCMAP_QUERY_VMA_SHARED;
     char name[64] = "";
     struct procmap_query query = {
-        .query_addr = addr,
+        .query_addr = found->vma_start,
         .vma_name_size = sizeof(name),
         .vma_name_addr = (uintptr_t)name,
     };
 
-    return !ask(fd, &query) && is_unnamed_hugetlb(name);
-}
-
-static bool is_anonymous(int fd, const struct procmap_query *query)
-{
-    if (query->vma_flags & PROCMAP_QUERY_VMA_SHARED)
-        return false;
-    if (!query->inode)
-        return true;
-    return query->vma_page_size > (uint64_t)sysconf(_SC_PAGESIZE) &&
-           asks_for_unnamed_hugetlb(fd, query->vma_start);
+    if (!found->dev_major && !found->dev_minor && !found->inode)
+        map->anonymous = !shared;
+    else if ((shared || found->vma_page_size > (uint64_t)sysconf(_SC_PAGESIZE)) &&
+             !ask(fd, &query) && query.vma_start == found->vma_start && query.inode == found->inode)
+        judge_file(map, shared, name, makedev(query.dev_major, query.dev_minor), query.inode);
 }
 
 static int next_by_asking(int fd, uint64_t addr, struct map *out)
@@ -94,8 +178,8 @@ static int next_by_asking(int fd, uint64_t addr, struct map *out)
         .readable = query.vma_flags & PROCMAP_QUERY_VMA_READABLE,
         .writable = query.vma_flags & PROCMAP_QUERY_VMA_WRITABLE,
         .executable = query.vma_flags & PROCMAP_QUERY_VMA_EXECUTABLE,
-        .anonymous = is_anonymous(fd, &query),
     };
+    judge(fd, &query, out);
     return 1;
 }
 
@@ -103,6 +187,7 @@ static atomic_bool reads_only;
 
 void maps_read_only(void)
 {
+    atomic_store(&makes_nothing, true);
     atomic_store(&reads_only, true);
 }
 
@@ -122,7 +207,7 @@ static bool answers(int fd)
         return false;
     rc = next_by_asking(fd, 0, &map);
     if (rc == -ENOTTY) /* the kernel has no such request, and will have none */
-        maps_read_only();
+        atomic_store(&reads_only, true);
     return rc >= 0;
 }
 
@@ -166,29 +251,48 @@ static const char *skip_word(const char *at)
     return at + strspn(at, " ");
 }
 
-/* "start-end rw-p offset device inode name". By hand: sscanf(3) takes most of a walk's time. */
-static bool parse(const char *line, struct map *out)
+/* "device inode name" of a line. A mapping without a file has no name, or one in brackets. */
+static bool parse_file(const char *text, bool shared, struct map *out)
 {
-    const char *flags, *number;
-    uint64_t inode;
+    uint64_t device, inode;
+    const char *number;
     char *at;
 
-    out->start = strtoull(line, &at, 16);
-    if (*at != '-')
+    device = strtoull(text, &at, 16) << 32;
+    if (*at != ':')
         return false;
-    out->end = strtoull(at + 1, &at, 16);
-    flags = skip_word(at);
-    if (strcspn(flags, " ") != 4)
-        return false;
-    number = skip_word(skip_word(skip_word(flags)));
+    device |= strtoull(at + 1, &at, 16);
+    number = skip_word(at);
     inode = strtoull(number, &at, 10);
     if (at == number)
         return false;
-    out->readable = flags[0] == 'r';
-    out->writable = flags[1] == 'w';
-    out->executable = flags[2] == 'x';
-    out->anonymous = flags[3] == 'p' && (!inode || is_unnamed_hugetlb(at + strspn(at, " ")));
+    at += strspn(at, " ");
+    if (!device && !inode)
+        out->anonymous = !shared && (!*at || *at == '[');
+    else
+        judge_file(out, shared, at, makedev(device >> 32, device & UINT32_MAX), inode);
     return true;
+}
+
+/* "start-end rw-p offset device inode name". By hand: sscanf(3) takes most of a walk's time. */
+static bool parse(const char *line, struct map *out)
+{
+    struct map map = {0};
+    const char *flags;
+    char *at;
+
+    map.start = strtoull(line, &at, 16);
+    if (*at != '-')
+        return false;
+    map.end = strtoull(at + 1, &at, 16);
+    flags = skip_word(at);
+    if (strcspn(flags, " ") != 4)
+        return false;
+    map.readable = flags[0] == 'r';
+    map.writable = flags[1] == 'w';
+    map.executable = flags[2] == 'x';
+    *out = map;
+    return parse_file(skip_word(skip_word(flags)), flags[3] == 's', out);
 }
 
 /* The lines are in address order, so a walk reads the text once. */
@@ -225,9 +329,9 @@ struct owned_fd maps_keep(void)
     return owned_fd_take(fd);
 }
 
-void maps_begin(struct maps *maps, int kept)
+void maps_begin(struct maps *maps, const struct owned_fd *kept)
 {
-    maps->kept = kept;
+    maps->kept = kept && owned_fd_is_open(kept) ? kept->fd : -1;
     maps->fd = -1;
     maps->asks = false;
     maps->at = maps->filled = maps->lines = 0;
@@ -242,7 +346,8 @@ void maps_end(struct maps *maps)
     maps->fd = -1;
 }
 
-/* Did the application close the shared descriptor? Its number is then unused or another file's. */
+/* Did the application close the shared descriptor meanwhile? Its number is then unused or another
+ * file's. */
 static bool is_lost(int rc)
 {
     return rc == -EBADF || rc == -ENOTTY || rc == -EINVAL;

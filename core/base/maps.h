@@ -16,11 +16,15 @@ struct map {
     uint64_t start, end;
     bool readable, writable, executable;
     bool anonymous; /* private without a file, including MAP_ANONYMOUS | MAP_HUGETLB */
+    /* At most one of these, too: */
+    bool shared_anonymous; /* MAP_SHARED | MAP_ANONYMOUS: only forked children share it */
+    bool device; /* of a character device's file in /dev, not of the kernel's own (zero, mem):
+                    the pages are its driver's */
 };
 
 /* A walk through the list, upwards. */
 struct maps {
-    int kept;            /* the shared descriptor of maps_keep(); -1: none */
+    int kept;            /* the shared descriptor of maps_keep(); -1: none, or it is lost */
     int fd;              /* the walk's own descriptor; -1: not opened */
     bool asks;           /* fd supports PROCMAP_QUERY */
     unsigned at, filled; /* position in text, bytes in text */
@@ -33,16 +37,16 @@ struct maps {
  * without it. A forked child must not use its parent's descriptor. */
 struct owned_fd maps_keep(void);
 
-/* From now on no walk of this process makes the ioctl: each reads the text. For sandboxes that end
- * a process which makes one. */
+/* From now on no walk of this process makes the ioctl: each reads the text; and none makes a memfd,
+ * so that huge pages count as a file's. For sandboxes that end a process which makes one. */
 void maps_read_only(void);
 /* How many mappings the last walk that read the text has read, in any thread; 0: none did, since
  * the kernel answers. A mapping takes 0.4 us. */
 unsigned maps_read(void);
 
-/* kept: the shared descriptor's number, or -1. If the application closed it, the walk detects that
- * and opens its own. */
-void maps_begin(struct maps *maps, int kept);
+/* kept: the shared descriptor, or NULL. If the application closed it, also if it has opened another
+ * process's list under the same number, the walk detects that and opens its own. */
+void maps_begin(struct maps *maps, const struct owned_fd *kept);
 void maps_end(struct maps *maps);
 
 /* Finds the mapping that contains addr, or else the next above it. addr must not decrease during a

@@ -99,14 +99,14 @@ bool notice_can(const struct get *get, bool sure)
 static bool ask_is_usable(struct get *get, const struct segment *segment, struct hmem_range *range)
 {
     struct runtime *system = context_runtime(get->domain->lib, HMREG_IFACE_SYSTEM);
+    uint64_t at = segment->range->host_addr ? segment->range->host_addr : segment->start;
     struct hmreg_error_guard guard;
     int rc;
 
     range->host_addr = 0;
-    range->anonymous = range->read_only = false;
+    range->anonymous = range->of_driver = range->unnamed = range->read_only = false;
     hmreg_error_guard(&guard);
-    rc = system->ops->resolve(system->self, segment->start, (size_t)(segment->end - segment->start),
-                              range);
+    rc = system->ops->resolve(system->self, at, (size_t)(segment->end - segment->start), range);
     monitor_asked(get->set->monitor, rc == -EFAULT ? 0 : rc); /* EFAULT: a hole in the range */
     hmreg_error_unguard(&guard, rc);
     return range->host_addr &&
@@ -181,12 +181,22 @@ static bool is_checked_by_fabric(const struct get *get, const struct segment *se
     return !get->request->options.on_demand && is_pinning_strict(get, segment);
 }
 
-/* Is the range private anonymous memory that the process can access? Other memory may change
- * without an event (truncation, holes punched in a file). Called while the range is watched, so the
- * answer holds. It is kept, and the kernel is not asked about the mapping again, until a call that
- * may change mappings begins: a call that began before the question has ended by then, and a call
- * that begins after it finds the range watched. mprotect(2) is no such call. */
-static bool is_anonymous(struct get *get, const struct segment *segment)
+/* Can only calls of a runtime change the pages of this memory, which is not private anonymous? What
+ * it allocated is a driver's, or shared anonymous memory (CUDA's pinned memory), and ends with its
+ * identity. What it may only have pinned is the program's: its identity stays when a hole is
+ * punched in a file, or in shared memory by a forked child. */
+static bool is_runtimes(const struct segment *segment, const struct hmem_range *mapped)
+{
+    return segment->range->identity &&
+           (mapped->of_driver || (segment->range->allocated_if_unnamed && mapped->unnamed));
+}
+
+/* Is the range private anonymous memory that the process can access, or a runtime's own? Other
+ * memory may change without an event (truncation, holes punched in a file). Called while the range
+ * is watched, so the answer holds. It is kept, and the kernel is not asked about the mapping again,
+ * until a call that may change mappings begins: a call that began before the question has ended by
+ * then, and a call that begins after it finds the range watched. mprotect(2) is no such call. */
+static bool is_kept(struct get *get, const struct segment *segment)
 {
     struct hmem_range range;
     uint64_t when;
@@ -196,8 +206,10 @@ static bool is_anonymous(struct get *get, const struct segment *segment)
         (!get->assumed || is_checked_by_fabric(get, segment)))
         return true;
     quiet = monitor_is_quiet(get->set->monitor, &when);
-    if (!ask_is_usable(get, segment, &range) || !range.anonymous)
+    if (!ask_is_usable(get, segment, &range))
         return false;
+    if (!range.anonymous)
+        return is_runtimes(segment, &range);
     if (get->tcache && quiet)
         know_anonymous(get->tcache, &range, when);
     return true;
@@ -289,13 +301,31 @@ static bool is_counted(struct get *get, const struct segment *segment)
             ask_is_usable(get, segment, &range));
 }
 
+/* Host memory that its runtime knows by an identity, which says nothing of the pages. What the
+ * runtime itself allocated needs no watch, and cannot always be watched: the program does not unmap
+ * it. At another address than the CPU's, as devices may have for it, the monitor watches nothing.
+ */
+static bool is_pinned_noticed(struct get *get, const struct segment *segment, bool watched)
+{
+    struct hmem_range range;
+
+    if (segment->range->allocated)
+        return true;
+    if (watched && is_unmappable(get, segment))
+        return monitor_kind(get->set->monitor) == HMREG_MONITOR_COUNTER || is_kept(get, segment);
+    return segment->range->allocated_if_unnamed && ask_is_usable(get, segment, &range) &&
+           range.unnamed;
+}
+
 static bool is_change_noticed(struct get *get, const struct segment *segment, bool watched)
 {
     if (segment->in_dmabuf) /* a get of another dmabuf has another variant */
         return true;
-    if (segment->range->identity || monitor_kind(get->set->monitor) == HMREG_MONITOR_IMPORT)
+    if (monitor_kind(get->set->monitor) == HMREG_MONITOR_IMPORT)
         return true;
-    return watched && (is_counted(get, segment) || is_anonymous(get, segment));
+    if (segment->range->identity)
+        return !get_is_host(get) || is_pinned_noticed(get, segment, watched);
+    return watched && (is_counted(get, segment) || is_kept(get, segment));
 }
 
 /* Hooks shut the gate before the kernel changes the memory, and the module's counts do: hits need

@@ -84,10 +84,18 @@ struct hmem_range {
     bool read_only;     /* the CPU cannot store there (system memory only) */
     bool anonymous;     /* private and not file-backed: no other process can change which
                            pages back it (system memory only) */
-    bool exportable;    /* export_dmabuf is expected to succeed for this range */
-    bool claimed;       /* not from resolve but a caller's trusted claim of device memory: device,
-                           alloc_base and alloc_len are the caller's, identity is in the caller's own
-                           numbers or 0. Only export_dmabuf is given such a range */
+    bool of_driver; /* each mapping is such, or of a character device's file, whose pages are its
+                       driver's (system memory only) */
+    bool unnamed;   /* each mapping is one of these, or MAP_SHARED | MAP_ANONYMOUS, which forked
+                       children share (system memory only) */
+    /* Of host memory with an identity. None: it may be the program's, which the runtime has only
+     * pinned. */
+    bool allocated; /* the runtime itself allocated it: only its calls change the pages */
+    bool allocated_if_unnamed; /* the same if the list of mappings shows no file (`unnamed`) */
+    bool exportable;           /* export_dmabuf is expected to succeed for this range */
+    bool claimed; /* not from resolve but a caller's trusted claim of device memory: device,
+                     alloc_base and alloc_len are the caller's, identity is in the caller's own
+                     numbers or 0. Only export_dmabuf is given such a range */
 };
 
 struct hmem_ops {

@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/process.h"
 #include "core/base/validate.h"
-#include "core/context/context.h"
+#include "core/context/resolve.h"
 #include "core/group/nearest.h"
 #include "core/mr/claim.h"
 #include "core/mr/mr.h"
@@ -107,15 +107,64 @@ static void explain_hits(struct hmreg_explanation *explanation, const struct hmr
         snprintf(explanation->asks_why, sizeof(explanation->asks_why), "%s", mr_ext(mr)->asks_why);
 }
 
+/* Why the monitor would not notice each change of a range, as it is mapped now. NULL: it would, or
+ * the memory is no host memory. */
+static const char *why_unnoticed(struct hmreg *lib, const struct iovec *range)
+{
+    uint64_t addr = (uint64_t)(uintptr_t)range->iov_base;
+    struct hmem_range mapped;
+    struct resolved found;
+
+    if (resolve(lib, addr, range->iov_len, &found) || !resolved_is_host(&found))
+        return NULL;
+    if (found.range.identity && found.range.allocated)
+        return NULL;
+    if (found.range.host_addr != addr && !found.range.allocated_if_unnamed)
+        return "the runtime has only pinned the memory, which is the program's, and this is its "
+               "address for devices, where no monitor watches it: use the CPU's";
+    if (resolve_mapped(lib, found.range.host_addr, range->iov_len, &mapped))
+        return NULL;
+    if (!mapped.host_addr)
+        return "the process may not read the memory: it may be what a runtime reserved";
+    if (mapped.anonymous ||
+        (found.range.identity &&
+         (mapped.of_driver || (found.range.allocated_if_unnamed && mapped.unnamed))))
+        return NULL;
+    return "the memory is a file's or shared: other processes change its pages (a hole punched, a "
+           "file truncated), which this monitor does not notice and the kernel module "
+           "hmreg_counter does";
+}
+
+/* Of host memory which the monitor watches only if it is private and anonymous. */
+static void explain_unnoticed(struct hmreg_explanation *explanation, const struct hmreg_mr *mr)
+{
+    struct hmreg_error_guard guard;
+    const char *why = NULL;
+
+    hmreg_error_guard(&guard);
+    for (size_t i = 0; !why && i < mr_count(mr); i++) {
+        struct iovec range = mr_asked(mr, i);
+
+        why = why_unnoticed(mr->domain->lib, &range);
+    }
+    hmreg_error_unguard(&guard, true);
+    if (why)
+        snprintf(explanation->uncached_why, sizeof(explanation->uncached_why), "%s", why);
+}
+
 /* Why a get of host memory is not cached, if none is. */
 static void explain_uncached(struct hmreg_explanation *explanation, const struct hmreg_mr *mr)
 {
     struct hmreg_monitor_info info;
 
-    if (!mr->slot_offset || mr_body(mr)->cached || mr_body(mr)->iface != HMREG_IFACE_SYSTEM)
+    if (!mr->slot_offset || mr_body(mr)->cached || explanation->path != HMREG_PATH_SYSTEM)
         return;
     monitor_query(mr->domain->lib->monitor, &info);
-    if (info.active == HMREG_MONITOR_DISABLED || monitor_is_short(mr->domain->lib->monitor))
+    if (info.active == HMREG_MONITOR_MEMHOOKS || info.active == HMREG_MONITOR_USERFAULTFD ||
+        info.active == HMREG_MONITOR_KDREG2)
+        explain_unnoticed(explanation, mr);
+    if (mr_body(mr)->iface == HMREG_IFACE_SYSTEM &&
+        (info.active == HMREG_MONITOR_DISABLED || monitor_is_short(mr->domain->lib->monitor)))
         snprintf(explanation->uncached_why, sizeof(explanation->uncached_why), "%s", info.why);
 }
 

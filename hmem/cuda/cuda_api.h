@@ -133,6 +133,7 @@ struct cuda_memory_prop {
     NEED(free_host, cuMemFreeHost, (void *addr))                                                   \
     NEED(copy, cuMemcpy, (unsigned long long dst, unsigned long long src, size_t size))            \
     NEED(stream_wait, cuStreamSynchronize, (struct cuda_stream * stream))                          \
+    WANT(host_flags, cuMemHostGetFlags, (unsigned *flags, void *addr))                             \
     WANT(set_pointer_attribute, cuPointerSetAttribute,                                             \
          (const void *value, unsigned attribute, unsigned long long addr))                         \
     WANT(context_flags, cuCtxGetFlags, (unsigned *flags))                                          \

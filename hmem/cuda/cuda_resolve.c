@@ -30,6 +30,24 @@ static uint64_t host_address(const struct cuda_range *range, enum hmreg_mem_kind
     return range->first.host;
 }
 
+/* Does CUDA say that it allocated this host memory? By its documentation it gives no flags of what
+ * it has only registered (cuMemHostRegister), whose pages are the program's. */
+static bool has_flags(struct cuda_hmem *self, const struct cuda_lookup *at)
+{
+    void *addr = (void *)(uintptr_t)at->host;
+    struct cuda_guard guard;
+    unsigned flags, result;
+
+    if (at->sort != CUDA_HOST || !self->api.host_flags || atomic_load(&self->base.shut_down))
+        return false;
+    result = self->api.host_flags(&flags, addr);
+    if (cuda_wants_context(result) && !cuda_enter(self, at->context, at->device, false, &guard)) {
+        result = self->api.host_flags(&flags, addr);
+        cuda_leave(self, &guard);
+    }
+    return !result;
+}
+
 int cuda_resolve(struct hmem *hmem, uint64_t addr, size_t len, struct hmem_range *out)
 {
     struct cuda_hmem *self = (struct cuda_hmem *)hmem;
@@ -53,6 +71,8 @@ int cuda_resolve(struct hmem *hmem, uint64_t addr, size_t len, struct hmem_range
         .id_recurs = range.identity & CUDA_IDENTITY_VIRTUAL, /* a MEMORY_BLOCK_ID may */
         .segments = range.segments,
         .host_addr = host_address(&range, kind, addr),
+        .allocated = kind == HMREG_MEM_HOST_PINNED && range.first.sort == CUDA_VIRTUAL,
+        .allocated_if_unnamed = has_flags(self, &range.first),
         .exportable = !cuda_export_unsure(&range) && cuda_exportable(self, &range, &why) == 0,
     };
     return 0;

@@ -132,6 +132,7 @@ static int resolve(struct rocr_hmem *self, uint64_t addr, size_t len, struct hme
                                ? self->api.vmem_export && range.segments == 1
                                : self->dmabuf && info.type == ROCR_POINTER_HSA;
     }
+    range.allocated = range.kind == HMREG_MEM_HOST_PINNED && info.type == ROCR_POINTER_HSA;
     range.identity = id_of(self, &info, addr, len);
     *out = range;
     return 0;

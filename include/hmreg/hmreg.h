@@ -774,7 +774,8 @@ struct hmreg_explanation {
                            hooked, and why, or what else ends such memory without a report; "": none
                            does */
     char uncached_why[256];   /* of a get of host memory: why none is cached, as in
-                                 hmreg_monitor_info; "": the range itself may have a reason */
+                                 hmreg_monitor_info, or why this is not (a file's, as it is mapped
+                                 now); "": it is, or for want of room */
     enum hmreg_policy policy; /* of a region of a get: as in hmreg_mr_info; else DEFAULT */
     char rail_why[188]; /* of a rail, or a group's region: why it is registered there, if the group
                            chooses its nearest members (hmreg_group_nearest()); "": it does not, or

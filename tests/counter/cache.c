@@ -97,10 +97,10 @@ TEST(memory__unmapped_and_no_further_call__deregistered)
 
 static unsigned walks; /* of the process's mappings */
 
-void __real_maps_begin(struct maps *maps, int kept);
-void __wrap_maps_begin(struct maps *maps, int kept);
+void __real_maps_begin(struct maps *maps, const struct owned_fd *kept);
+void __wrap_maps_begin(struct maps *maps, const struct owned_fd *kept);
 
-void __wrap_maps_begin(struct maps *maps, int kept)
+void __wrap_maps_begin(struct maps *maps, const struct owned_fd *kept)
 {
     walks++;
     __real_maps_begin(maps, kept);

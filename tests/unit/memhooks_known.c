@@ -220,10 +220,10 @@ TEST(get__after_a_plain_mmap_of_private_memory__kernel_not_asked)
 
 static unsigned walks; /* of the process's mappings */
 
-void __real_maps_begin(struct maps *maps, int kept);
-void __wrap_maps_begin(struct maps *maps, int kept);
+void __real_maps_begin(struct maps *maps, const struct owned_fd *kept);
+void __wrap_maps_begin(struct maps *maps, const struct owned_fd *kept);
 
-void __wrap_maps_begin(struct maps *maps, int kept)
+void __wrap_maps_begin(struct maps *maps, const struct owned_fd *kept)
 {
     walks++;
     __real_maps_begin(maps, kept);

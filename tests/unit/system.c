@@ -9,7 +9,9 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 extern const struct hmem_ops hmem_system_ops;
 
@@ -23,7 +25,7 @@ int __wrap_ioctl(int fd, unsigned long request, void *arg)
 {
     int rc = -1;
 
-    errno = ENOTTY;
+    errno = EPERM; /* after ENOTTY the process would never ask again */
     if (!by_text)
         rc = __real_ioctl(fd, request, arg);
     if (rc == 0)
@@ -334,6 +336,142 @@ static void run_huge_pages(void)
 TEST(resolve__huge_pages__anonymous_unless_of_a_file)
 {
     both_ways(run_huge_pages);
+}
+
+/* ---- what is mapped --------------------------------------------------------------------- */
+
+static void check_backing(int fd, int flags, bool anonymous, bool of_driver, bool unnamed)
+{
+    char *at = mmap(NULL, 2 * page, PROT_READ, flags, fd, 0);
+    struct hmem_range range;
+
+    assert_ptr_not_equal(at, MAP_FAILED);
+    assert_ok(resolve(at, 2 * page, &range));
+    assert_int_equal(range.anonymous, anonymous);
+    assert_int_equal(range.of_driver, of_driver);
+    assert_int_equal(range.unnamed, unnamed);
+    /* half of it private and anonymous: as the other half */
+    assert_ptr_equal(mmap(at, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), at);
+    assert_ok(resolve(at, 2 * page, &range));
+    assert_int_equal(range.anonymous, anonymous);
+    assert_int_equal(range.of_driver, of_driver);
+    assert_int_equal(range.unnamed, unnamed);
+    munmap(at, 2 * page);
+}
+
+/* No driver's file can be mapped on every machine: /dev/mem needs rights, and what can be mapped of
+ * /dev/zero is other memory. */
+static void run_backings(void)
+{
+    int memfd = memfd_create("/dev/zero", MFD_CLOEXEC),
+        zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+
+    assert_int_equal(ftruncate(memfd, 2 * (off_t)page), 0);
+    check_backing(-1, MAP_PRIVATE | MAP_ANONYMOUS, true, true, true);
+    check_backing(-1, MAP_SHARED | MAP_ANONYMOUS, false, false, true);
+    check_backing(zero, MAP_SHARED, false, false, true); /* the same */
+    check_backing(memfd, MAP_SHARED, false, false, false);
+    check_backing(memfd, MAP_PRIVATE, false, false, false);
+    close(memfd);
+    close(zero);
+}
+
+TEST(resolve__backings__told_apart)
+{
+    both_ways(run_backings);
+}
+
+/* In a mount namespace of its own, which root may make, a private mapping of an ordinary file at
+ * the root has the name of anonymous huge pages. */
+static void map_file_of_that_name(void)
+{
+    struct hmem_range range;
+    char *at;
+    int fd;
+
+    if (unshare(CLONE_NEWNS)) /* not root */
+        _exit(77);
+    if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+        mount("hmreg", "/tmp", "tmpfs", 0, NULL) || mkdir("/tmp/proc", 0700) ||
+        mount("/proc", "/tmp/proc", NULL, MS_BIND | MS_REC, NULL) || chroot("/tmp") || chdir("/"))
+        _exit(77);
+    fd = open("/anon_hugepage", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0 || ftruncate(fd, (off_t)page))
+        _exit(1);
+    at = mmap(NULL, page, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (at == MAP_FAILED || resolve(at, page, &range) || range.anonymous)
+        _exit(2);
+    unlink("/anon_hugepage"); /* "(deleted)" */
+    _exit(resolve(at, page, &range) || range.anonymous ? 3 : 0);
+}
+
+static void run_file_of_that_name(void)
+{
+    pid_t child = fork();
+    int status;
+
+    if (!child)
+        map_file_of_that_name();
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77)
+        test_skip("this process may make no mount namespace");
+    assert_int_equal(WEXITSTATUS(status), 0);
+    answered += !by_text; /* if the kernel does, in the child */
+}
+
+TEST(resolve__file_named_as_huge_pages_are__not_anonymous)
+{
+    both_ways(run_file_of_that_name);
+}
+
+/* ---- the kept descriptor ---------------------------------------------------------------- */
+
+/* The number of the library's list, which is the least that is free. */
+static int next_number(void)
+{
+    int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+
+    close(fd);
+    return fd;
+}
+
+/* A child with a mapping that this process has not; the program opens its list under the number
+ * that the library's had. */
+TEST(resolve__kept_descriptor_is_another_processs_list__not_asked)
+{
+    char path[64], *at;
+    struct hmem *self;
+    struct hmem_range range;
+    int number, other, ready[2];
+    pid_t child;
+
+    page = (size_t)sysconf(_SC_PAGESIZE);
+    by_text = false;
+    number = next_number();
+    assert_ok(hmem_system_ops.open(&self));
+    if (!self)
+        test_skip("this kernel has no PROCMAP_QUERY (Linux 6.11)");
+    at = make("w");
+    assert_int_equal(pipe(ready), 0);
+    child = fork();
+    if (!child) {
+        close(ready[1]);
+        _exit(read(ready[0], path, 1) != 0);
+    }
+    munmap(at, page);
+    assert_int_equal(hmem_system_ops.resolve(self, (uintptr_t)at, page, &range), -EFAULT);
+    snprintf(path, sizeof(path), "/proc/%d/maps", (int)child);
+    other = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(other >= 0);
+    assert_int_equal(dup2(other, number), number);
+    assert_int_equal(hmem_system_ops.resolve(self, (uintptr_t)at, page, &range), -EFAULT);
+    hmem_system_ops.close(self); /* leaves the other's open */
+    assert_int_equal(close(number), 0);
+    close(other);
+    close(ready[0]);
+    close(ready[1]);
+    assert_int_equal(waitpid(child, NULL, 0), child);
 }
 
 TEST(export__opnotsupp)

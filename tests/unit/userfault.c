@@ -271,7 +271,7 @@ static struct map mapping_at(uint64_t addr)
     struct map map = {.start = 0};
     struct maps maps;
 
-    maps_begin(&maps, -1);
+    maps_begin(&maps, NULL);
     assert_int_equal(maps_next(&maps, addr, &map), 1);
     maps_end(&maps);
     return map;

@@ -254,18 +254,21 @@ _Static_assert(offsetof(struct hook_stub_header, arch) == 12, "the stubs' offset
 
 /*
  * hook_begin: the header, and at the entry %r11 = the state.
- * hook_first_frame: %r11 = the first struct hook_frame that a call with this stack pointer may
- * have. hook_changes: counts a call that may change mappings. It takes one of HOOK_PROBES frames,
- * by the stack pointer, or, if none is free, counts the call as one that never ends. A frame with
- * the same stack pointer is of a call that will never end: its end is counted, and the frame taken.
- * The mark on the stack is written only if it is on a page that the call itself needs: that of its
- * return address. hook_if_any: continues at 8 if anything is watched, else at 7. hook_if_range:
- * continues at 8 if [%rdi, %rdi + %rsi) may be watched, by its granules, else at 7; as hook_if_any
- * if the granules are more than 512 or the range is empty. hook_end: 8 calls the hook. 7 and 5
- * leave: 5 by 12 bytes, 7 by the same or, in the stub of a call that may change mappings (changes),
- * by 8 bytes, the system call, the count of its end, and 5 bytes. These are written later. Each
- * filter jumps to 7 where there is nothing to report, and to 8 to call the hook; before
- * hook_changes it jumps to 5.
+ * hook_first_frame: %r11 = the first frame (struct hook_frame) that a call with this stack pointer
+ *   may have, %ecx = HOOK_PROBES.
+ * hook_changes: counts a call that may change mappings. It takes one of HOOK_PROBES frames, by the
+ *   stack pointer, or, if none is free, counts the call as one that never ends. A frame with the
+ *   same stack pointer is of a call that will never end: its end is counted, and the frame taken.
+ *   The mark on the stack is written only if it is on a page that the call itself needs, that of
+ *   its return address, or if the call is known to change no page but those of [%rdi, %rdi + %rsi)
+ *   (in_range), where the mark is not.
+ * hook_if_any: continues at 8 if anything is watched, else at 7.
+ * hook_if_range: continues at 8 if [%rdi, %rdi + %rsi) may be watched, by its granules, else at 7;
+ *   as hook_if_any if the granules are more than 512 or the range is empty.
+ * hook_end: 8 calls the hook. 7 and 5 leave: 5 by 12 bytes, 7 by the same or, in the stub of a call
+ *   that may change mappings (changes), by 8 bytes, the system call, the count of its end, and 5
+ *   bytes. These are written later. Each filter jumps to 7 where there is nothing to report, and to
+ *   8 to call the hook; before hook_changes it jumps to 5.
  *
  * Behind the system call the stub reads nothing from the stack: the program may have discarded or
  * unmapped whole pages below its stack pointer by this very call. Who takes a frame's number

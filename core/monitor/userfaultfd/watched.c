@@ -143,7 +143,7 @@ static bool find_whole(struct watching *watching, const struct span *span, struc
         *out = *span;
         return true;
     }
-    maps_begin(&maps, watching->maps.fd);
+    maps_begin(&maps, &watching->maps);
     while (whole.end < span->end && maps_next(&maps, whole.end, &map) == 1 &&
            map.start <= whole.end && map.anonymous) {
         whole.start = map.start < whole.start ? map.start : whole.start;
@@ -163,7 +163,7 @@ static void each_mapping(struct watching *watching, const struct span *span,
     struct map map;
     uint64_t at = span->start;
 
-    maps_begin(&maps, watching->maps.fd);
+    maps_begin(&maps, &watching->maps);
     while (at < span->end && maps_next(&maps, at, &map) == 1 && map.start < span->end) {
         act(watching, &map, arg);
         at = map.end;
@@ -228,7 +228,7 @@ static bool find_grown(struct watching *watching, uint64_t addr, struct span *ou
 
     if (watching->maps.fd < 0 || (index < watching->count && watching->spans[index].start <= addr))
         return false;
-    maps_begin(&maps, watching->maps.fd);
+    maps_begin(&maps, &watching->maps);
     found = maps_next(&maps, addr, &map) == 1 && map.start <= addr && map.anonymous;
     maps_end(&maps);
     *out = (struct span){map.start, map.end};
@@ -358,7 +358,7 @@ static uint64_t grown_end(const struct watching *watching, uint64_t start, uint6
 
     if (watching->maps.fd < 0)
         return end;
-    maps_begin(&maps, watching->maps.fd);
+    maps_begin(&maps, &watching->maps);
     if (maps_next(&maps, start, &map) == 1 && map.start <= start && map.end > end)
         end = map.end;
     maps_end(&maps);

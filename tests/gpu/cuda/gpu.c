@@ -66,6 +66,7 @@ static void free_it(uint64_t addr, enum hmreg_mem_kind kind)
 /* ---- memory of rarer kinds, for failing calls ------------------------------------------- */
 
 static unsigned long long pool, pieces;
+static void *pinned;
 static size_t granule;
 static struct hmem_range range_of_pieces;
 
@@ -74,6 +75,7 @@ static void prepare(struct hmem *self)
     struct cuda_memory_prop prop = prop_on(0);
 
     granule = cu_granule();
+    CU(cu.alloc_host(&pinned, MIB, 0));
     CU(cu.alloc_async(&pool, MIB, NULL));
     pieces = cu_reserve(2 * granule);
     cu_map(pieces, granule, &prop);
@@ -84,6 +86,7 @@ static void prepare(struct hmem *self)
 static void clean_up(void)
 {
     CU(cu.free_async(pool, NULL));
+    CU(cu.free_host(pinned));
     CU(cu.unmap(pieces, 2 * granule));
     CU(cu.unreserve(pieces, 2 * granule));
 }
@@ -118,6 +121,11 @@ static unsigned long objects(void)
 static int run_resolve_pool(struct hmem *self, union gpu_output *out)
 {
     return hmem_cuda_ops.resolve(self, pool, MIB, &out->range);
+}
+
+static int run_resolve_pinned(struct hmem *self, union gpu_output *out)
+{
+    return hmem_cuda_ops.resolve(self, (uintptr_t)pinned, MIB, &out->range);
 }
 
 static int run_resolve_pieces(struct hmem *self, union gpu_output *out)
@@ -161,6 +169,7 @@ static void undo_sync_pieces(struct hmem *self, union gpu_output *out)
 
 static const struct gpu_operation operations[] = {
     {"resolve pool", run_resolve_pool, NULL},
+    {"resolve pinned", run_resolve_pinned, NULL},
     {"resolve pieces", run_resolve_pieces, NULL},
     {"identity of pieces", run_identity_pieces, NULL},
     {"export pieces", run_export_pieces, undo_export_pieces},
@@ -171,6 +180,7 @@ static const struct gpu_operation operations[] = {
 
 static const struct gpu_survival survives[] = {
     {"open", "cuDriverGetVersion cuDeviceGetName cuDeviceGetAttribute cuDeviceTotalMem_v2", NULL},
+    {"resolve pinned", "cuMemHostGetFlags cuCtxPushCurrent_v2", NULL}, /* it may be the program's */
     {"sync_memops of pieces", "cuCtxGetDevice", NULL},
     {0},
 };

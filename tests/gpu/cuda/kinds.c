@@ -622,6 +622,26 @@ static void *renew_halves(void *memory)
     return memory;
 }
 
+/* Of a file, whose pages other processes may change: not cached. */
+TEST(kind__host_registered_file__by_its_host_address)
+{
+    struct bench bench = begin();
+    int fd = memfd_create("registered", MFD_CLOEXEC);
+    struct kind kind;
+    char *memory;
+
+    assert_int_equal(ftruncate(fd, 2 * BYTES), 0);
+    memory = mmap(NULL, 2 * BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    CU(cu.host_register(memory + 8, BYTES, 0));
+    kind = host_kind(memory + 8, memory + 8);
+    kind.unnoticed = access("/dev/hmreg", F_OK); /* the counter counts them */
+    check_reuse(&kind, renew_registered, memory + 8);
+    CU(cu.host_unregister(memory + 8));
+    munmap(memory, 2 * BYTES);
+    close(fd);
+}
+
 TEST(kind__host_registered_in_halves__the_systems)
 {
     struct bench bench = begin();

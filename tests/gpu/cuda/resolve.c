@@ -4,6 +4,8 @@
  */
 #include "tests/gpu/cuda/driver.h"
 
+#include <sys/mman.h>
+
 #define MIB 1048576ul
 
 /* ---- host memory ------------------------------------------------------------------------ */
@@ -28,6 +30,33 @@ TEST(resolve__device_address_of_host_memory__canonical)
     assert_int_equal(range.host_addr, (uintptr_t)host + 5);
     assert_int_equal(range.identity, identity_of(&bench, device, 1));
     CU(cu.free_host(host));
+}
+
+/* Its end is the driver's, unlike that of memory which the program has registered. On a thread
+ * without a context too. */
+TEST(resolve__host_memory__allocated_or_registered)
+{
+    struct bench bench = bench_begin();
+    char *memory = test_map(MIB);
+    struct hmem_range range;
+    void *host = NULL;
+
+    CU(cu.alloc_host(&host, MIB, 0));
+    CU(cu.host_register(memory, MIB, 0));
+    for (int i = 0; i < 2; i++) {
+        assert_ok(bench_resolve(&bench, (uintptr_t)host + 5, 10, &range));
+        assert_true(range.allocated_if_unnamed);
+        assert_false(range.allocated);
+        assert_ok(bench_resolve(&bench, (uintptr_t)memory + 5, 10, &range));
+        assert_false(range.allocated_if_unnamed);
+        assert_false(range.allocated);
+        if (!i)
+            CU(cu.context_set(NULL));
+    }
+    CU(cu.context_set(bench.context));
+    CU(cu.host_unregister(memory));
+    CU(cu.free_host(host));
+    munmap(memory, MIB);
 }
 
 /* ---- pools ------------------------------------------------------------------------------ */

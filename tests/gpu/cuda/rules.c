@@ -5,6 +5,8 @@
  */
 #include "tests/gpu/cuda/driver.h"
 
+#include <sys/mman.h>
+
 #define BYTES 100000
 
 /* ---- pools ------------------------------------------------------------------------------ */
@@ -169,6 +171,26 @@ TEST(host_function__any_call__not_permitted)
     CU(cu.stream_wait(NULL));
     assert_int_equal(asked, 0);
     CU(cu.free(addr));
+}
+
+/* By this hmreg tells what the driver allocated from what the program allocated. */
+TEST(host_flags__of_registered_memory__refused)
+{
+    struct bench bench = bench_begin();
+    char *memory = test_map(2 * BYTES);
+    void *allocated = NULL;
+    unsigned flags = 0;
+
+    CU(cu.alloc_host(&allocated, BYTES, CUDA_HOSTALLOC_PORTABLE));
+    CU(cu.host_flags(&flags, allocated));
+    CU(cu.host_flags(&flags, (char *)allocated + BYTES - 1));
+    CU(cu.host_register(memory, 2 * BYTES, 0));
+    assert_int_not_equal(cu.host_flags(&flags, memory), CUDA_OK);
+    assert_int_not_equal(cu.host_flags(&flags, memory + BYTES), CUDA_OK);
+    CU(cu.host_unregister(memory));
+    assert_int_not_equal(cu.host_flags(&flags, memory), CUDA_OK);
+    CU(cu.free_host(allocated));
+    munmap(memory, 2 * BYTES);
 }
 
 TEST(primary_context__reset__loses_its_memory)

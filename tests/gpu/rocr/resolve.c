@@ -72,6 +72,7 @@ TEST(resolve__locked__pinned_at_both_addresses)
     assert_int_equal(by_host.alloc_len, 5000);
     assert_int_equal(by_host.host_addr, at(memory + 107));
     assert_int_equal(by_host.identity, 0);
+    assert_false(by_host.allocated);
     by_alias = app_resolve(rocr, alias + 7, 10);
     assert_int_equal(by_alias.kind, HMREG_MEM_HOST_PINNED);
     assert_int_equal(by_alias.alloc_base, at(alias));

@@ -127,6 +127,7 @@ static int since(const char *symbol)
         {"cuMemGetAllocationPropertiesFromHandle", 10020},
         {"cuMemGetHandleForAddressRange", 11070},
         {"cuMemHostAlloc", 2020},
+        {"cuMemHostGetFlags", 2030},
         {"cuMemHostRegister_v2", 6050},
         {"cuMemHostUnregister", 4000},
         {"cuMemImportFromShareableHandle", 10020},

@@ -109,6 +109,7 @@ struct memory {
     struct cuda_pool *pool;
     bool of_graph;    /* allocated by a launch */
     bool sync_memops; /* as the application set it */
+    unsigned flags;   /* of cuMemHostAlloc */
 };
 
 /* The memory that contains the device or the host address. */

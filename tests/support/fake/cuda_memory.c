@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static struct memory *memories;
 static uint64_t last_id;
@@ -198,6 +199,12 @@ unsigned cuMemAllocManaged(unsigned long long *addr, size_t size, unsigned flags
     return result;
 }
 
+/* As NVIDIA's driver allocates it. */
+__attribute__((constructor)) static void share_host_memory(void)
+{
+    fake_host_flags = MAP_SHARED;
+}
+
 static unsigned alloc_host(void **addr, size_t size, unsigned flags)
 {
     struct memory *made = NULL;
@@ -206,6 +213,7 @@ static unsigned alloc_host(void **addr, size_t size, unsigned flags)
 
     if (result)
         return result;
+    made->flags = flags;
     if (flags & CUDA_HOSTALLOC_WRITECOMBINED)
         made->addr = fake_reserve(made->device, size, 0);
     if (!made->addr) {
@@ -260,6 +268,23 @@ unsigned cuMemGetInfo_v2(size_t *available, size_t *total)
     used += fake_dmabuf_held(context->device);
     *total = all;
     *available = used < all ? all - used : 0;
+    return CUDA_OK;
+}
+
+unsigned cuMemHostGetFlags(unsigned *flags, void *addr)
+{
+    struct cuda_context *context = NULL;
+    struct memory *m;
+    unsigned result;
+
+    ENTER();
+    result = fake_cuda_context(&context);
+    m = fake_cuda_memory((uintptr_t)addr);
+    if (result)
+        return result;
+    if (!flags || !m || m->sort != MEMORY_HOST)
+        return CUDA_INVALID_VALUE;
+    *flags = m->flags;
     return CUDA_OK;
 }
 

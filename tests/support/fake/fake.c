@@ -303,10 +303,14 @@ static size_t page_of(enum fake_kind kind)
     return on == 'Y' ? SOFTGPU_NVIDIA_PAGE : fake_page();
 }
 
-static bool fill_host(struct fake_block *block)
+int fake_host_flags = MAP_PRIVATE;
+
+static bool fill_host(struct fake_block *block, enum fake_kind kind)
 {
+    int flags = kind == FAKE_HOST ? fake_host_flags : MAP_PRIVATE;
+
     block->bytes = mmap((void *)(uintptr_t)block->addr, block->len, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+                        flags | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     return block->bytes != MAP_FAILED;
 }
 
@@ -419,7 +423,7 @@ static struct fake_block *block_new(int device, enum fake_kind kind, size_t len,
 {
     struct fake_block *block = block_place(device, kind, len, align);
 
-    if (!block || (kind == FAKE_DEVICE ? fill_device(block) : fill_host(block)))
+    if (!block || (kind == FAKE_DEVICE ? fill_device(block) : fill_host(block, kind)))
         return block;
     block->bytes = NULL;
     block->fd = -1;

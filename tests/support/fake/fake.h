@@ -25,6 +25,8 @@
 #include <stdint.h>
 
 enum fake_kind { FAKE_DEVICE, FAKE_HOST, FAKE_MANAGED };
+/* MAP_PRIVATE, or what the vendor maps FAKE_HOST with. */
+extern int fake_host_flags;
 
 struct fake_block {
     struct fake_block *next;
