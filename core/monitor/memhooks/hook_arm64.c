@@ -201,7 +201,7 @@ __asm__(".pushsection .rodata\n"
         "  b.ne 7f\n"
         "  b 2f\n"
         "4: tbz w2, #2, 6f\n"  /* PROT_EXEC */
-        "  tbz w3, #5, 8f\n"   /* code from a file is told in any case */
+        "  tbz w3, #5, 8f\n"   /* the hook reports code from a file in any case */
         "6: tbz w3, #4, 7f\n"  /* MAP_FIXED */
         "  tbz w3, #5, 2f\n"   /* of a file, */
         "  tbnz w3, #18, 2f\n" /* or MAP_HUGETLB: longer than it says */

@@ -439,9 +439,9 @@ __asm__(".pushsection .rodata\n"
         "hook_if_range\n"
         "hook_end munmap, 0, 1\n"
 
-        /* Private anonymous memory where the kernel likes it changes nothing that anyone knows.
-         * Code from a file is told in any case. Only what is neither of a file nor MAP_HUGETLB is
-         * as long as it says. */
+        /* Private anonymous memory where the kernel puts it leaves what threads know of mappings
+         * true. The hook reports code from a file in any case. Only what is neither of a file nor
+         * MAP_HUGETLB is as long as it says. */
         "hook_begin mmap\n"
         "testb $4, %dl\n" /* PROT_EXEC */
         "jnz 4f\n"

@@ -200,7 +200,7 @@ uint64_t memhooks_loads(void)
 }
 
 /* Was a file unloaded that was loaded since the last look? It may have changed memory past the
- * hooks, and nobody can tell any more. Which file it was is not known: any unloaded one counts. */
+ * hooks, and cannot be looked at any more. Which file was unloaded is not known: any one counts. */
 static bool has_missed_one(const struct modules_count *now)
 {
     struct modules_count before;

@@ -178,7 +178,7 @@ static void end_in(struct userfault *userfault, const struct span *span, bool kn
     struct maps maps;
     struct map map;
 
-    maps_begin(&maps, userfault->watching.maps.fd);
+    maps_begin(&maps, &userfault->watching.maps);
     while (at < span->end && maps_next(&maps, at, &map) == 1 && map.start < span->end) {
         if (known || may_be_watched(userfault, map.start))
             uffd_leave(userfault->file.fd, map.start, map.end, read_some, userfault);
