@@ -7,6 +7,7 @@
 #include "tests/support/cache_fixture.h"
 #include "tests/support/code_filters.h"
 
+#include <link.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/ipc.h>
@@ -362,6 +363,66 @@ TEST(process_madvise__of_more_ranges_than_the_kernel_takes__all_reported)
 {
     open_or_skip();
     test_in_child_or_skip(with_too_many_ranges(), "");
+}
+
+/* ---- what watches where calls come from -------------------------------------------------- */
+
+#ifndef PR_SET_SYSCALL_USER_DISPATCH
+#define PR_SET_SYSCALL_USER_DISPATCH 59
+#define PR_SYS_DISPATCH_ON           1
+#endif
+
+static struct {
+    volatile char selector;  /* SYSCALL_DISPATCH_FILTER_ALLOW 0, _BLOCK 1 */
+    volatile uintptr_t from; /* of munmap */
+    volatile int others;     /* of the library's own calls: it wakes its thread */
+} dispatched;
+
+static void on_dispatch(int signal, siginfo_t *info, void *context)
+{
+    if (info->si_syscall == SYS_munmap)
+        dispatched.from = (uintptr_t)info->si_call_addr;
+    else
+        dispatched.others++;
+}
+
+static int find_libcs_text(struct dl_phdr_info *file, size_t size, void *arg)
+{
+    struct iovec *text = arg;
+
+    for (int i = 0; i < file->dlpi_phnum && strstr(file->dlpi_name, "/libc.so"); i++)
+        if (file->dlpi_phdr[i].p_flags & PF_X && file->dlpi_phdr[i].p_type == PT_LOAD)
+            *text = (struct iovec){(void *)(file->dlpi_addr + file->dlpi_phdr[i].p_vaddr),
+                                   file->dlpi_phdr[i].p_memsz};
+    return 0;
+}
+
+/* docs/monitors.md says so: a hooked call comes from a stub, for whatever looks at its address. */
+static int with_libc_allowed(void)
+{
+    struct sigaction action = {.sa_sigaction = on_dispatch, .sa_flags = SA_SIGINFO};
+    struct iovec text = {NULL, 0};
+
+    open_scene();
+    dl_iterate_phdr(find_libcs_text, &text);
+    sigaction(SIGSYS, &action, NULL);
+    if (!text.iov_len || prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, text.iov_base,
+                               text.iov_len, &dispatched.selector))
+        return 77;
+    dispatched.selector = 1;
+    getppid();
+    if (dispatched.others)
+        return 2; /* libc's own calls pass */
+    munmap(scene.memory, fixture_page());
+    dispatched.selector = 0;
+    return dispatched.from && dispatched.from - (uintptr_t)text.iov_base >= text.iov_len ? 0 : 3;
+}
+
+TEST(munmap__where_calls_of_libc_alone_are_allowed__comes_from_a_stub)
+{
+    open_or_skip();
+    test_in_child_or_skip(with_libc_allowed(),
+                          "this kernel dispatches no system calls to the program");
 }
 
 TEST_MAIN()

@@ -177,7 +177,7 @@ static void fill_by_mremap(char *at)
 }
 
 /* What threads know of a mapping ends with each call that may put other memory into it, also where
- * no hook has heard that there is room. */
+ * no hook knows that there is room. */
 TEST(get__of_other_memory_in_a_hole_of_a_known_mapping__not_cached)
 {
     static void (*const fill[])(char *at) = {
