@@ -38,7 +38,8 @@ struct monitor {
     char why[256];        /* why no better one serves, or which lost its power; under choose_lock */
     char no_counter[256]; /* after `why`, of a default: why counter does not serve */
     atomic_bool told;     /* nothing has happened since monitor_choose() returned true */
-    atomic_bool is_short, was_short; /* of memory or descriptors, or files are loaded: now; ever */
+    atomic_int short_of;   /* not 0: why nothing can be cached for now, as is_passing() */
+    atomic_bool was_short; /* ever, of memory or descriptors */
     pthread_mutex_t lock;
     struct listener *listeners;
 };
@@ -250,7 +251,7 @@ static void take_chosen(struct monitor *monitor, enum hmreg_monitor kind)
 /* That files are just being loaded passes at once, and is not worth a line in the log. */
 static void run_short(struct monitor *monitor, int rc)
 {
-    atomic_store(&monitor->is_short, true);
+    atomic_store(&monitor->short_of, rc);
     if (rc != -EBUSY && !atomic_exchange(&monitor->was_short, true))
         atomic_store(&monitor->told, false);
 }
@@ -268,7 +269,7 @@ static void choose(struct monitor *monitor)
         int rc = start(monitor, order[i]);
 
         if (!rc) {
-            atomic_store(&monitor->is_short, false);
+            atomic_store(&monitor->short_of, 0);
             take_chosen(monitor, order[i]);
             return;
         }
@@ -342,7 +343,7 @@ static void note_short(struct monitor *monitor, int rc)
         note_lack(monitor, monitor_kind(monitor));
         run_short(monitor, rc);
     } else {
-        atomic_store(&monitor->is_short, false);
+        atomic_store(&monitor->short_of, 0);
     }
     pthread_mutex_unlock(&monitor->choose_lock);
 }
@@ -351,7 +352,7 @@ void monitor_asked(struct monitor *monitor, int rc)
 {
     enum hmreg_monitor kind = monitor_kind(monitor);
 
-    if (is_passing(rc) || (!rc && atomic_load(&monitor->is_short)))
+    if (is_passing(rc) || (!rc && atomic_load(&monitor->short_of)))
         note_short(monitor, rc);
     else if (rc &&
              (kind == HMREG_MONITOR_MEMHOOKS || kind == HMREG_MONITOR_USERFAULTFD || counts(kind)))
@@ -360,7 +361,7 @@ void monitor_asked(struct monitor *monitor, int rc)
 
 bool monitor_is_short(const struct monitor *monitor)
 {
-    return atomic_load(&monitor->is_short);
+    return atomic_load(&monitor->short_of);
 }
 
 /* Has the program closed the descriptor? */
@@ -437,6 +438,8 @@ static int look(struct monitor *monitor, uint64_t *seen)
         note_short(monitor, rc);
     else if (rc)
         lose(monitor, HMREG_MONITOR_MEMHOOKS, HMREG_MONITOR_USERFAULTFD);
+    else if (atomic_load(&monitor->short_of) == -EBUSY)
+        note_short(monitor, 0);
     hmreg_error_restore(&before);
     return rc;
 }

@@ -26,6 +26,8 @@ static struct {
     struct hook_state *state;
     unsigned users;                 /* under open_lock */
     struct modules_count looked_at; /* the files that the last look saw; under open_lock */
+    /* The number of loads that the last look saw, and one; by name (1) and else (0). 0: none. */
+    _Atomic uint64_t looked[2];
 } hooks;
 
 /* ---- open and close --------------------------------------------------------------------- */
@@ -64,12 +66,25 @@ static int start(const struct hook_sites *sites, uint64_t epoch, const struct mo
     hook_call_begin(hooks.state, (uint64_t)sysconf(_SC_PAGESIZE));
     hooks.users = 0;
     hooks.looked_at = *now;
+    atomic_store(&hooks.looked[0], 0);
+    atomic_store(&hooks.looked[1], 0);
     hook_state_name(hooks.state, epoch);
     atomic_store(&hooks.state->hook, hook_call);
     rc = hook_stubs_install(sites, hooks.state);
     if (!rc)
         atomic_store(&hooks.epoch, epoch);
     return rc;
+}
+
+/* Looking took place before the hooks were in place. It need not be repeated if no file came
+ * meanwhile: one that comes from now on is noticed. */
+static void take_first_look(bool asked, const struct modules_count *before)
+{
+    uint64_t seen = hook_call_loads();
+    struct modules_count now;
+
+    if (modules_are_settled(&now) && now.added == before->added && now.listed == before->listed)
+        atomic_store(&hooks.looked[asked], seen + 1);
 }
 
 /* Nothing is known to change mappings past the hooks? */
@@ -96,20 +111,24 @@ int memhooks_open(bool asked)
     uint64_t epoch = process_epoch_start();
     struct modules_count now;
     struct hook_sites sites;
-    int rc;
+    int settled, rc;
+    bool joins;
 
     if (!epoch || !process_once(&forks_handled, handle_forks))
         return hmreg_fail(-ENOMEM, "hmreg has no memory for memhooks");
     /* Without the lock: it calls the dynamic linker, whose locks a forking thread may hold. */
-    rc = check_settled(&now);
-    rc = asked ? 0 : rc ? rc : check_bypass();
+    settled = check_settled(&now);
+    rc = asked ? 0 : settled ? settled : check_bypass();
     rc = rc ? rc : hook_sites_find(&sites);
     if (rc)
         return rc;
     pthread_mutex_lock(&open_lock);
-    rc = atomic_load(&hooks.epoch) == epoch ? 0 : start(&sites, epoch, &now);
+    joins = atomic_load(&hooks.epoch) == epoch;
+    rc = joins ? 0 : start(&sites, epoch, &now);
     hooks.users += !rc;
     pthread_mutex_unlock(&open_lock);
+    if (!rc && !joins && !settled)
+        take_first_look(asked, &now);
     return rc;
 }
 
@@ -218,13 +237,18 @@ int memhooks_look(bool asked, uint64_t *seen)
     int rc;
 
     *seen = hook_call_loads();
+    if (atomic_load(&hooks.looked[asked]) == *seen + 1) /* for another domain */
+        return 0;
     rc = check_settled(&now);
     if (rc)
         return rc;
     if (has_missed_one(&now))
         change_all();
     rc = asked ? 0 : check_bypass();
-    return rc ? rc : hook_missing_sites();
+    rc = rc ? rc : hook_missing_sites();
+    if (!rc)
+        atomic_store(&hooks.looked[asked], *seen + 1);
+    return rc;
 }
 
 void memhooks_unwatch(uint64_t start, uint64_t end)
