@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define STACK_BYTES ((size_t)512 << 10) /* a fabric's deregistration may run on it */
@@ -102,4 +103,46 @@ int thread_start(pthread_t *out, const struct thread_stack *stack, void *(*run)(
         set_slack(callers_slack);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return rc ? hmreg_fail_os(rc, "hmreg could not start a thread %s", what) : 0;
+}
+
+/* ---- the end ----------------------------------------------------------------------------- */
+
+#define END_YIELDS 64
+#define END_TRIES  2000 /* then the task's number must be another's */
+
+static bool task_is_there(pid_t task)
+{
+    struct cpus cpus;
+
+    return syscall(SYS_sched_getaffinity, task, sizeof(cpus), &cpus) >= 0 || errno != ESRCH;
+}
+
+/* The kernel takes a task's number away and then the task from the list of threads, both under the
+ * lock of the process's signal handlers, which this call waits for. */
+static void await_unlisting(void)
+{
+    struct sigaction unused;
+
+    (void)sigaction(SIGCHLD, NULL, &unused);
+}
+
+pid_t thread_task(void)
+{
+    return (pid_t)syscall(SYS_gettid);
+}
+
+void thread_join(pthread_t thread, const pid_t *task)
+{
+    static const struct timespec pause = {.tv_nsec = 50000};
+    int before = errno;
+
+    pthread_join(thread, NULL);
+    for (unsigned tries = 0; tries < END_TRIES && task_is_there(*task); tries++) {
+        if (tries < END_YIELDS)
+            sched_yield();
+        else
+            nanosleep(&pause, NULL);
+    }
+    await_unlisting();
+    errno = before;
 }

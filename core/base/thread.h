@@ -11,6 +11,7 @@
 
 #include <pthread.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 /* The size of a stack that is the caller's: libc's minimum on arm64 is 128 KiB, and ThreadSanitizer
  * reports a stack that has no room for the program's thread-local data besides. */
@@ -28,6 +29,13 @@ struct thread_stack {
  * monitor host memory". */
 int thread_start(pthread_t *out, const struct thread_stack *stack, void *(*run)(void *), void *arg,
                  const char *what);
+
+/* The calling thread's task, as /proc/self/task names it. */
+pid_t thread_task(void);
+/* Joins a thread that ends, and waits until the kernel has no task of it: pthread_join(3) returns
+ * before, while the process still counts as one of two threads, and can make no user namespace.
+ * task: where the thread has stored thread_task(). */
+void thread_join(pthread_t thread, const pid_t *task);
 
 /* Names the calling thread, in at most 15 characters. Not pthread_setname_np(3) of another thread,
  * which opens a file: see high_fd.h. */

@@ -324,6 +324,8 @@ static void lose(struct monitor *monitor, enum hmreg_monitor from, enum hmreg_mo
         change_all();
         if (from == HMREG_MONITOR_MEMHOOKS)
             memhooks_close();
+        if (counts(from))
+            counter_monitor_rest(monitor->counter);
     }
     pthread_mutex_unlock(&monitor->choose_lock);
 }
@@ -458,6 +460,23 @@ void monitor_unwatch(struct monitor *monitor, uint64_t start_addr, uint64_t end,
 bool monitor_tidy(struct monitor *monitor)
 {
     return monitor_kind(monitor) == HMREG_MONITOR_USERFAULTFD && userfault_tidy(monitor->userfault);
+}
+
+bool monitor_keeps(const struct monitor *monitor)
+{
+    return monitor_kind(monitor) == HMREG_MONITOR_USERFAULTFD;
+}
+
+void monitor_rest(struct monitor *monitor)
+{
+    switch (monitor_kind(monitor)) {
+    case HMREG_MONITOR_COUNTER:
+    case HMREG_MONITOR_KDREG2:
+        counter_monitor_rest(monitor->counter);
+        break;
+    default:
+        break;
+    }
 }
 
 /* ---- settling --------------------------------------------------------------------------- */
