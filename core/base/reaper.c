@@ -47,11 +47,10 @@ struct reaper {
     pthread_mutex_t life_lock, lock;
     pthread_cond_t left; /* a client is no longer visited */
     struct reaper_client *clients;
-    pthread_t thread;
-    pid_t task;
-    bool running; /* there is a thread to be joined; written under both locks */
-    bool known; /* `thread` is that thread, and not one of the program's that has its number now */
-    bool ended; /* it has decided to end by itself */
+    pthread_t thread; /* under life_lock */
+    pid_t task;       /* the thread's; 0: it has not begun */
+    bool running;     /* there is a thread to be joined; written under both locks */
+    bool ended;       /* it has decided to end by itself */
     atomic_bool there;
     atomic_uint stopping;
 };
@@ -286,12 +285,10 @@ static void end_if_idle(struct reaper *reaper)
     pthread_mutex_unlock(&reaper->lock);
 }
 
-static void make_known(struct reaper *reaper)
+static void set_task(struct reaper *reaper)
 {
     pthread_mutex_lock(&reaper->lock);
-    reaper->thread = pthread_self();
     reaper->task = thread_task();
-    reaper->known = true;
     pthread_mutex_unlock(&reaper->lock);
 }
 
@@ -303,7 +300,7 @@ static void *run(void *arg)
     struct reaper *reaper = arg;
 
     thread_name("hmreg-reaper");
-    make_known(reaper); /* before it visits a client */
+    set_task(reaper); /* before it visits a client */
     while (!atomic_load(&reaper->stopping)) {
         if (!sleep_until_woken(reaper, &idle)) {
             tidy(reaper);
@@ -331,7 +328,7 @@ static void ask_to_stop(struct reaper *reaper)
 /* With the lock held. */
 static bool is_own_thread(const struct reaper *reaper)
 {
-    return reaper->known && pthread_equal(reaper->thread, pthread_self());
+    return reaper->task && reaper->task == thread_task();
 }
 
 static bool runs_here(struct reaper *reaper)
@@ -383,7 +380,8 @@ static void join_thread(struct reaper *reaper)
 {
     thread_join(reaper->thread, &reaper->task);
     pthread_mutex_lock(&reaper->lock);
-    reaper->running = reaper->known = reaper->ended = false;
+    reaper->running = reaper->ended = false;
+    reaper->task = 0;
     pthread_mutex_unlock(&reaper->lock);
 }
 
@@ -401,7 +399,6 @@ static bool has_ended(struct reaper *reaper)
 static bool start(struct reaper *reaper)
 {
     static atomic_int registered;
-    pthread_t thread;
 
     if (reaper->running && !has_ended(reaper))
         return true;
@@ -412,11 +409,10 @@ static bool start(struct reaper *reaper)
         return false;
     }
     atomic_store(&reaper->stopping, 0);
-    if (thread_start(&thread, NULL, run, reaper, "to deregister cached regions"))
+    if (thread_start(&reaper->thread, NULL, run, reaper, "to deregister cached regions"))
         return false;
     pthread_mutex_lock(&reaper->lock);
     reaper->running = true;
-    reaper->thread = thread;
     atomic_store(&reaper->there, !reaper->ended);
     pthread_mutex_unlock(&reaper->lock);
     return true;

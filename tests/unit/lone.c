@@ -2,10 +2,12 @@
  *
  * The library has threads only while they have something to do, so that a program can make a user
  * namespace, which the kernel permits to a process with one thread. Seen from outside, by
- * /proc/self/task and unshare(2), with each monitor that has no thread of its own; and inside: what
- * ends the thread by itself, and what happens when none can be started.
+ * /proc/self/task and unshare(2), with each monitor that has no thread of its own, and in the guest
+ * (HMREG_TEST_MONITOR=counter) with counter, which has one; and inside: what ends the thread by
+ * itself, and what happens when none can be started.
  */
 #include "tests/support/cache_fixture.h"
+#include "tests/support/kernel_monitor.h"
 
 #include "core/base/reaper.h"
 #include "core/cache/cache_set.h"
@@ -23,8 +25,10 @@ static atomic_uint created;
 
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
                           void *arg);
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
-                          void *arg);
+/* The linker has loopback's library use it, too. */
+int __attribute__((visibility("default")))
+__wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+                      void *arg);
 
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
                           void *arg)
@@ -135,6 +139,14 @@ TEST(open__no_region_yet__no_thread_and_a_user_namespace)
     test_in_child(open_only(HMREG_MONITOR_MEMHOOKS));
     test_in_child(open_only(HMREG_MONITOR_IMPORT));
     test_in_child(open_only(HMREG_MONITOR_DEFAULT));
+    if (kernel_monitor() == HMREG_MONITOR_COUNTER)
+        test_in_child(open_only(HMREG_MONITOR_COUNTER));
+}
+
+/* With a region cached: the program's, the reaper, and counter's. */
+static unsigned most_tasks(enum hmreg_monitor monitor)
+{
+    return monitor == HMREG_MONITOR_COUNTER ? 3 : 2;
 }
 
 /* Two domains and another library; then again, which no namespace hinders. */
@@ -149,17 +161,17 @@ static int flush_all(enum hmreg_monitor monitor)
     get_and_put(one, page);
     get_and_put(two, page);
     get_and_put(other, page);
-    need(library_tasks() == 2);
+    need(library_tasks() == most_tasks(monitor));
     need(!makes_namespace());
     need(hmreg_domain_flush(one) == 0);
     need(hmreg_domain_flush(other) == 0);
-    need(library_tasks() == 2); /* `two` has a region */
+    need(library_tasks() == most_tasks(monitor)); /* `two` has a region */
     need(hmreg_domain_flush(two) == 0);
     need(library_tasks() == 1);
     need(makes_namespace());
     get_and_put(one, page);
     need(cached(one) == 1);
-    need(library_tasks() == 2);
+    need(library_tasks() == most_tasks(monitor));
     if (monitor == HMREG_MONITOR_IMPORT)
         hmreg_invalidate(lib, page, LEN);
     munmap(page, LEN);
@@ -172,17 +184,20 @@ TEST(flush__nothing_is_cached_any_more__no_thread_until_a_region_is)
     skip_without_namespaces();
     test_in_child(flush_all(HMREG_MONITOR_MEMHOOKS));
     test_in_child(flush_all(HMREG_MONITOR_IMPORT));
+    if (kernel_monitor() == HMREG_MONITOR_COUNTER)
+        test_in_child(flush_all(HMREG_MONITOR_COUNTER));
 }
 
-static int flush_often(void)
+static int flush_often(enum hmreg_monitor monitor, int times)
 {
-    struct hmreg_domain *domain = open_loopback(open_lib(HMREG_MONITOR_IMPORT));
+    struct hmreg_domain *domain = open_loopback(open_lib(monitor));
     char *page = map_page();
 
     tasks_before = tasks() - 1;
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < times; i++) {
         get_and_put(domain, page);
-        need(library_tasks() == 2);
+        need(cached(domain) == 1);
+        need(library_tasks() == most_tasks(monitor));
         need(hmreg_domain_flush(domain) == 0);
         need(!reaper_runs());
         need(library_tasks() == 1); /* the kernel's task has ended, too */
@@ -192,7 +207,10 @@ static int flush_often(void)
 
 TEST(flush__again_and_again__no_task_is_left_each_time)
 {
-    test_in_child(flush_often());
+    test_forks_with_threads(); /* its runtime has a thread of its own */
+    test_in_child(flush_often(HMREG_MONITOR_IMPORT, 300));
+    if (kernel_monitor() == HMREG_MONITOR_COUNTER)
+        test_in_child(flush_often(HMREG_MONITOR_COUNTER, 30));
 }
 
 static int flush_with_held(void)
@@ -213,6 +231,7 @@ static int flush_with_held(void)
 
 TEST(flush__a_region_is_held__the_thread_stays)
 {
+    test_forks_with_threads();
     test_in_child(flush_with_held());
 }
 
@@ -235,6 +254,7 @@ static int register_file(void)
 
 TEST(get__file__no_thread)
 {
+    test_forks_with_threads();
     test_in_child(register_file());
 }
 
