@@ -10,11 +10,11 @@
  * makes these calls undisturbed: while another thread of its process runs, the kernel's part of
  * each waits for that thread's processor. The next sleep has a timeout, after which clients tidy.
  *
- * The thread sleeps without a limit only while a client needs it; a client that ceases to need it
- * wakes it once (`sleeps_long`), and it ends after a sleep with a timeout. Whoever decides that the
- * thread ends clears `there` first, and looks at the clients then. A client whose need has begun
- * looks at `there`. needs() takes the lock under which the need begins, or says yes: so the decider
- * sees the need, or the client sees `there` cleared, and reaper_join() waits for the thread's end
+ * The thread sleeps without a limit only while a client needs it. A client that ceases to need it
+ * wakes it once (`sleeps_long`), and after a sleep with a timeout the thread ends. The thread, or
+ * one in reaper_rest(), first clears `there`, and then asks the clients. A client whose need has
+ * begun looks at `there`. needs() takes the lock under which the need begins, or says yes. So the
+ * need is seen, or the client finds `there` cleared; then reaper_join() waits for the thread's end
  * and starts another.
  *
  * At exit(3) the thread stops before the destructor of any library runs, since a fabric that has

@@ -33,8 +33,8 @@ struct reaper_client {
      * reads, as is_due(). NULL: no. */
     bool (*recurs)(struct reaper_client *client);
     /* May work become due, or must something be tidied, without a reaper_join() before it? Only
-     * reads, and waits for nobody. A client that does not need the thread says so until a call of
-     * reaper_join() has begun. NULL: yes. */
+     * reads, and waits for no thread. A client that does not need the thread says so until a call
+     * of reaper_join() has begun. NULL: yes. */
     bool (*needs)(struct reaper_client *client);
     /* Private to the reaper. */
     struct reaper_client *next;

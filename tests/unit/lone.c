@@ -309,7 +309,7 @@ TEST(thread__cached_and_evicted_again_and_again__is_one)
     munmap(memory, fixture_page());
 }
 
-/* A region that ends with its last put wakes nobody. */
+/* A region that ends with its last put wakes no thread. */
 TEST(thread__regions_end_with_their_last_put__ends_after_its_idle_time)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .policy = HMREG_POLICY_LAST_PUT};

@@ -14,7 +14,7 @@
  * The thread exists while a range is watched, and until counter_monitor_rest(). A watch counts
  * itself under the lock, and then looks whether the thread runs; under the lock a rest sees no
  * watch, and says that the thread does not run. While it does not, the gates look at a count that
- * equals `read`: nobody keeps the file, without which a device's page may go (kdreg2.h).
+ * equals `read`: no thread keeps the file, without which a device's page may go (kdreg2.h).
  *
  * Slots are unwatched with the next watch, or UNWATCH_MOST at a time. Until then a change of the
  * range may be counted, which ends regions for which it was counted as well. A ring that was
