@@ -48,9 +48,10 @@ struct reaper {
     pthread_cond_t left; /* a client is no longer visited */
     struct reaper_client *clients;
     pthread_t thread; /* under life_lock */
-    pid_t task;       /* the thread's; 0: it has not begun */
-    bool running;     /* there is a thread to be joined; written under both locks */
-    bool ended;       /* it has decided to end by itself */
+    struct thread_stack stack;
+    pid_t task;   /* the thread's; 0: it has not begun */
+    bool running; /* there is a thread to be joined; written under both locks */
+    bool ended;   /* it has decided to end by itself */
     atomic_bool there;
     atomic_uint stopping;
 };
@@ -379,6 +380,7 @@ static bool register_at_exit(void)
 static void join_thread(struct reaper *reaper)
 {
     thread_join(reaper->thread, &reaper->task);
+    thread_stack_unmap(&reaper->stack);
     pthread_mutex_lock(&reaper->lock);
     reaper->running = reaper->ended = false;
     reaper->task = 0;
@@ -409,8 +411,13 @@ static bool start(struct reaper *reaper)
         return false;
     }
     atomic_store(&reaper->stopping, 0);
-    if (thread_start(&reaper->thread, NULL, run, reaper, "to deregister cached regions"))
+    if (thread_stack_map(&reaper->stack))
         return false;
+    if (thread_start(&reaper->thread, &reaper->stack, run, reaper,
+                     "to deregister cached regions")) {
+        thread_stack_unmap(&reaper->stack);
+        return false;
+    }
     pthread_mutex_lock(&reaper->lock);
     reaper->running = true;
     atomic_store(&reaper->there, !reaper->ended);

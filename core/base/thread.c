@@ -15,6 +15,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -27,6 +28,35 @@
 struct cpus {
     cpu_set_t sets[MOST_CPUS / CPU_SETSIZE];
 };
+
+/* ---- stacks ------------------------------------------------------------------------------ */
+
+static size_t guard_bytes(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+int thread_stack_map(struct thread_stack *out)
+{
+    size_t guard = guard_bytes();
+    char *memory = mmap(NULL, guard + STACK_BYTES, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+
+    if (memory == MAP_FAILED)
+        return hmreg_fail_os(errno, "hmreg has no memory for a thread's stack");
+    (void)mprotect(memory, guard, PROT_NONE); /* refused: the stack has no guard */
+    *out = (struct thread_stack){memory + guard, STACK_BYTES};
+    return 0;
+}
+
+void thread_stack_unmap(const struct thread_stack *stack)
+{
+    size_t guard = guard_bytes();
+
+    munmap((char *)stack->base - guard, guard + stack->size);
+}
+
+/* ---- the start --------------------------------------------------------------------------- */
 
 static int set_attributes(pthread_attr_t *attr)
 {

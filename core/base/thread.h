@@ -23,6 +23,12 @@ struct thread_stack {
     size_t size;
 };
 
+/* Maps a stack with a guard page, for a thread that comes and goes: libc keeps its own stacks for
+ * later threads, and a thread of the program's that gets one finds another size than it asked for.
+ * -ENOMEM, recorded. unmap: after thread_join(). */
+int thread_stack_map(struct thread_stack *out);
+void thread_stack_unmap(const struct thread_stack *stack);
+
 /* Starts a thread. stack: NULL: libc allocates one with a guard page, which makes two mappings. The
  * caller's stack is not used if it is too small for the program's thread-local data. -ENOMEM,
  * -EAGAIN, recorded; what: the end of the recorded text, as in "hmreg could not start a thread to

@@ -235,6 +235,43 @@ TEST(flush__a_region_is_held__the_thread_stays)
     test_in_child(flush_with_held());
 }
 
+#define STACK ((size_t)320 << 10) /* less than the reaper's */
+
+static void *measure_stack(void *out)
+{
+    pthread_attr_t attr;
+    void *base;
+
+    need(!pthread_getattr_np(pthread_self(), &attr));
+    need(!pthread_attr_getstack(&attr, &base, out));
+    pthread_attr_destroy(&attr);
+    return NULL;
+}
+
+static int start_own_after(void)
+{
+    struct hmreg_domain *domain = open_loopback(open_lib(HMREG_MONITOR_IMPORT));
+    pthread_attr_t attr;
+    pthread_t thread;
+    size_t size = 0;
+
+    get_and_put(domain, map_page());
+    need(hmreg_domain_flush(domain) == 0);
+    pthread_attr_init(&attr);
+    need(!pthread_attr_setstacksize(&attr, STACK));
+    need(!pthread_create(&thread, &attr, measure_stack, &size));
+    pthread_join(thread, NULL);
+    need(size == STACK);
+    return 0;
+}
+
+/* libc keeps the stack of a thread that has ended, if it is libc's, for the program's next one. */
+TEST(flush__program_starts_a_thread__its_stack_is_as_large_as_it_asked)
+{
+    test_forks_with_threads();
+    test_in_child(start_own_after());
+}
+
 /* What is not cached needs no thread. */
 static int register_file(void)
 {
