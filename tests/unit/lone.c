@@ -33,10 +33,13 @@ __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
                           void *arg)
 {
+    int rc;
+
     if (atomic_load(&failing) && atomic_fetch_sub(&failing, 1))
         return EAGAIN;
-    atomic_fetch_add(&created, 1);
-    return __real_pthread_create(thread, attr, run, arg);
+    rc = __real_pthread_create(thread, attr, run, arg);
+    atomic_fetch_add(&created, !rc);
+    return rc;
 }
 
 static unsigned tasks(void)
