@@ -10,11 +10,19 @@
  * makes these calls undisturbed: while another thread of its process runs, the kernel's part of
  * each waits for that thread's processor. The next sleep has a timeout, after which clients tidy.
  *
+ * The thread sleeps without a limit only while a client needs it. A client that ceases to need it
+ * wakes it once (`sleeps_long`), and after a sleep with a timeout the thread ends. The thread, or
+ * one in reaper_rest(), first clears `there`, and then asks the clients. A client whose need has
+ * begun looks at `there`. needs() takes the lock under which the need begins, or says yes. So the
+ * need is seen, or the client finds `there` cleared; then reaper_join() waits for the thread's end
+ * and starts another.
+ *
  * At exit(3) the thread stops before the destructor of any library runs, since a fabric that has
  * shut down must not be called.
  *
- * Locks: life_lock serializes start and stop; `lock`, taken inside it, guards the list, the visits
- * and `running`. Under either, only is_due() of a client is called. All state is on a page that is
+ * Locks: life_lock serializes start and stop; `lock`, taken inside it, guards the list, the visits,
+ * `running` and `ended`. Under either, only is_due(), recurs() and needs() of a client are called.
+ * The thread does not take life_lock, under which it is joined. All state is on a page that is
  * wiped in a forked child, where zeroes are an empty list and free locks.
  */
 #include "core/base/reaper.h"
@@ -39,14 +47,19 @@ struct reaper {
     pthread_mutex_t life_lock, lock;
     pthread_cond_t left; /* a client is no longer visited */
     struct reaper_client *clients;
-    pthread_t thread;
-    bool running; /* written under both locks */
+    pthread_t thread; /* under life_lock */
+    struct thread_stack stack;
+    pid_t task;   /* the thread's; 0: it has not begun */
+    bool running; /* there is a thread to be joined; written under both locks */
+    bool ended;   /* it has decided to end by itself */
+    atomic_bool there;
     atomic_uint stopping;
 };
 
 static _Atomic(void *) shared; /* struct reaper */
 static _Atomic int64_t idle_ns = REAPER_IDLE_NS;
 static atomic_uint awake = 1; /* also 1 while there is no thread */
+static atomic_bool sleeps_long;
 
 /* ---- sleeping --------------------------------------------------------------------------- */
 
@@ -71,11 +84,59 @@ void reaper_wake(void)
         futex_wake(&awake);
 }
 
+/* Exchanges: of this and the thread's, the later one sees what came before the earlier one. */
+void reaper_may_rest(void)
+{
+    if (atomic_exchange(&sleeps_long, false))
+        reaper_wake();
+}
+
+bool reaper_runs(void)
+{
+    struct reaper *reaper = atomic_load(&shared);
+
+    return reaper && atomic_load(&reaper->there);
+}
+
+/* ---- the clients' needs ------------------------------------------------------------------ */
+
+static bool is_visited(const struct reaper *reaper)
+{
+    for (const struct reaper_client *client = reaper->clients; client; client = client->next)
+        if (client->visited)
+            return true;
+    return false;
+}
+
+/* A thread that has paused a client may leave it work. */
+static bool is_needed(const struct reaper *reaper)
+{
+    bool needed = false;
+
+    for (struct reaper_client *client = reaper->clients; client && !needed; client = client->next)
+        needed = atomic_load(&client->paused) || !client->needs || client->needs(client);
+    return needed;
+}
+
+/* With the lock held, which it releases while it waits for a call of a client. False: a client
+ * needs the thread; true: it visits none any more. */
+static bool may_end(struct reaper *reaper)
+{
+    bool needed;
+
+    atomic_store(&reaper->there, false);
+    while (!(needed = is_needed(reaper)) && is_visited(reaper))
+        pthread_cond_wait(&reaper->left, &reaper->lock);
+    if (needed)
+        atomic_store(&reaper->there, true);
+    return !needed;
+}
+
 /* ---- the thread ------------------------------------------------------------------------- */
 
 static bool is_due(struct reaper_client *client)
 {
-    return !client->paused && client->is_due(client);
+    return !atomic_load(&client->paused) && client->is_due(client);
 }
 
 static bool anything_is_due(struct reaper *reaper)
@@ -91,7 +152,7 @@ static bool anything_is_due(struct reaper *reaper)
 
 static bool may_visit(const struct reaper *reaper, const struct reaper_client *client)
 {
-    return !client->paused && !atomic_load(&reaper->stopping);
+    return !atomic_load(&client->paused) && !atomic_load(&reaper->stopping);
 }
 
 static bool anything_recurs(struct reaper *reaper)
@@ -163,7 +224,7 @@ static bool tidy_some(struct reaper *reaper)
         do
             more = call(reaper, client, client->tidy);
         while (more && !atomic_load(&awake));
-        client->untidy = more || client->paused;
+        client->untidy = more || atomic_load(&client->paused);
     }
     pthread_mutex_unlock(&reaper->lock);
     return !more;
@@ -185,8 +246,23 @@ static void tidy(struct reaper *reaper)
         atomic_store(&awake, 1); /* the next sleep has a timeout */
 }
 
+/* May the thread sleep until it is woken? */
+static bool may_sleep_long(struct reaper *reaper)
+{
+    bool may;
+
+    (void)atomic_exchange(&sleeps_long, true); /* see reaper_may_rest() */
+    pthread_mutex_lock(&reaper->lock);
+    may = is_needed(reaper);
+    pthread_mutex_unlock(&reaper->lock);
+    may = may && !anything_recurs(reaper);
+    if (!may)
+        atomic_store(&sleeps_long, false);
+    return may;
+}
+
 /* Returns whether the thread was woken. The sleep has a timeout if reaper_wake() was called since
- * the last sleep, or a client recurs. */
+ * the last sleep, a client recurs, or none needs the thread. */
 static bool sleep_until_woken(struct reaper *reaper, const struct timespec *idle)
 {
     bool ends = atomic_exchange(&awake, 0);
@@ -194,8 +270,27 @@ static bool sleep_until_woken(struct reaper *reaper, const struct timespec *idle
     if (anything_is_due(reaper) || atomic_load(&reaper->stopping))
         atomic_store(&awake, 1);
     else
-        futex_wait(&awake, 0, ends || anything_recurs(reaper) ? idle : NULL);
+        futex_wait(&awake, 0, ends || !may_sleep_long(reaper) ? idle : NULL);
+    atomic_store(&sleeps_long, false);
     return atomic_load(&awake);
+}
+
+/* Ends the thread after a sleep if no client needs it. Then nothing is due. */
+static void end_if_idle(struct reaper *reaper)
+{
+    pthread_mutex_lock(&reaper->lock);
+    if (!atomic_load(&reaper->stopping) && may_end(reaper)) {
+        reaper->ended = true;
+        atomic_store(&reaper->stopping, 1);
+    }
+    pthread_mutex_unlock(&reaper->lock);
+}
+
+static void set_task(struct reaper *reaper)
+{
+    pthread_mutex_lock(&reaper->lock);
+    reaper->task = thread_task();
+    pthread_mutex_unlock(&reaper->lock);
 }
 
 static void *run(void *arg)
@@ -206,9 +301,11 @@ static void *run(void *arg)
     struct reaper *reaper = arg;
 
     thread_name("hmreg-reaper");
+    set_task(reaper); /* before it visits a client */
     while (!atomic_load(&reaper->stopping)) {
         if (!sleep_until_woken(reaper, &idle)) {
             tidy(reaper);
+            end_if_idle(reaper);
             continue;
         }
         do
@@ -229,12 +326,20 @@ static void ask_to_stop(struct reaper *reaper)
     futex_wake(&awake);
 }
 
-static bool is_visited(const struct reaper *reaper)
+/* With the lock held. */
+static bool is_own_thread(const struct reaper *reaper)
 {
-    for (const struct reaper_client *client = reaper->clients; client; client = client->next)
-        if (client->visited)
-            return true;
-    return false;
+    return reaper->task && reaper->task == thread_task();
+}
+
+static bool runs_here(struct reaper *reaper)
+{
+    bool here;
+
+    pthread_mutex_lock(&reaper->lock);
+    here = is_own_thread(reaper);
+    pthread_mutex_unlock(&reaper->lock);
+    return here;
 }
 
 static bool runs_on_another_thread(struct reaper *reaper)
@@ -242,7 +347,7 @@ static bool runs_on_another_thread(struct reaper *reaper)
     bool runs;
 
     pthread_mutex_lock(&reaper->lock);
-    runs = reaper->running && !pthread_equal(reaper->thread, pthread_self());
+    runs = reaper->running && !is_own_thread(reaper);
     pthread_mutex_unlock(&reaper->lock);
     return runs;
 }
@@ -271,123 +376,177 @@ static bool register_at_exit(void)
     return atexit(at_exit) == 0;
 }
 
-static void set_running(struct reaper *reaper, bool running, pthread_t thread)
+/* With life_lock held. Joins the thread, which was asked to stop or has decided to end. */
+static void join_thread(struct reaper *reaper)
 {
+    thread_join(reaper->thread, &reaper->task);
+    thread_stack_unmap(&reaper->stack);
     pthread_mutex_lock(&reaper->lock);
-    reaper->running = running;
-    reaper->thread = thread;
+    reaper->running = reaper->ended = false;
+    reaper->task = 0;
     pthread_mutex_unlock(&reaper->lock);
 }
 
-/* With life_lock held. No client has joined yet, so the thread visits none before set_running(). */
+static bool has_ended(struct reaper *reaper)
+{
+    bool ended;
+
+    pthread_mutex_lock(&reaper->lock);
+    ended = reaper->ended;
+    pthread_mutex_unlock(&reaper->lock);
+    return ended;
+}
+
+/* With life_lock held. */
 static bool start(struct reaper *reaper)
 {
     static atomic_int registered;
-    pthread_t thread;
 
-    if (reaper->running)
+    if (reaper->running && !has_ended(reaper))
         return true;
+    if (reaper->running)
+        join_thread(reaper);
     if (!process_once(&registered, register_at_exit)) {
         hmreg_fail(-ENOMEM, "hmreg has no memory for the reaper's exit handler");
         return false;
     }
     atomic_store(&reaper->stopping, 0);
-    if (thread_start(&thread, NULL, run, reaper, "to deregister cached regions"))
+    if (thread_stack_map(&reaper->stack))
         return false;
-    set_running(reaper, true, thread);
+    if (thread_start(&reaper->thread, &reaper->stack, run, reaper,
+                     "to deregister cached regions")) {
+        thread_stack_unmap(&reaper->stack);
+        return false;
+    }
+    pthread_mutex_lock(&reaper->lock);
+    reaper->running = true;
+    atomic_store(&reaper->there, !reaper->ended);
+    pthread_mutex_unlock(&reaper->lock);
     return true;
 }
 
-/* With life_lock held. */
-static void stop(struct reaper *reaper)
+/* With life_lock held: stops the thread if no client needs it. */
+static void stop_if_idle(struct reaper *reaper)
 {
-    ask_to_stop(reaper);
-    pthread_join(reaper->thread, NULL);
-    set_running(reaper, false, reaper->thread);
+    bool ends;
+
+    if (!reaper->running)
+        return;
+    pthread_mutex_lock(&reaper->lock);
+    ends = reaper->ended || may_end(reaper);
+    if (ends)
+        ask_to_stop(reaper); /* under the lock: it visits no client from now on */
+    pthread_mutex_unlock(&reaper->lock);
+    if (ends)
+        join_thread(reaper);
 }
 
+/* With life_lock held. */
+static void link_client(struct reaper *reaper, struct reaper_client *client)
+{
+    pthread_mutex_lock(&reaper->lock);
+    if (!client->joined) {
+        client->joined = true;
+        client->visited = client->untidy = false;
+        client->next = reaper->clients;
+        reaper->clients = client;
+    }
+    pthread_mutex_unlock(&reaper->lock);
+}
+
+static void unlink_client(struct reaper *reaper, struct reaper_client *client)
+{
+    struct reaper_client **link = &reaper->clients;
+
+    while (*link != client)
+        link = &(*link)->next;
+    *link = client->next;
+    client->joined = false;
+}
+
+/* The client is in the list before the thread runs, which could find no need for itself and end. */
 bool reaper_join(struct reaper_client *client)
 {
     struct reaper *reaper = process_page_at(&shared);
-    bool started;
+    bool started, joins;
 
     if (!reaper) {
         hmreg_fail(-ENOMEM, "hmreg has no memory for the reaper");
         return false;
     }
     pthread_mutex_lock(&reaper->life_lock);
+    joins = !client->joined;
+    link_client(reaper, client);
     started = start(reaper);
-    if (started) {
+    if (!started && joins) {
         pthread_mutex_lock(&reaper->lock);
-        client->paused = 0;
-        client->visited = client->untidy = false;
-        client->next = reaper->clients;
-        reaper->clients = client;
+        unlink_client(reaper, client);
         pthread_mutex_unlock(&reaper->lock);
-        reaper_wake();
     }
+    if (started)
+        reaper_wake();
     pthread_mutex_unlock(&reaper->life_lock);
     return started;
-}
-
-/* Removes a client from the list. False: it had not joined. */
-static bool unlink_client(struct reaper *reaper, struct reaper_client *client)
-{
-    struct reaper_client **link = &reaper->clients;
-
-    while (*link && *link != client)
-        link = &(*link)->next;
-    if (!*link)
-        return false;
-    *link = client->next;
-    return true;
 }
 
 void reaper_leave(struct reaper_client *client)
 {
     struct reaper *reaper = atomic_load(&shared);
-    bool left, last;
 
     if (!reaper)
         return;
     pthread_mutex_lock(&reaper->life_lock);
     pthread_mutex_lock(&reaper->lock);
-    client->paused++;
+    atomic_fetch_add(&client->paused, 1);
     while (client->visited)
         pthread_cond_wait(&reaper->left, &reaper->lock);
-    left = unlink_client(reaper, client);
-    last = !reaper->clients;
+    if (client->joined)
+        unlink_client(reaper, client);
+    atomic_fetch_sub(&client->paused, 1);
     pthread_mutex_unlock(&reaper->lock);
-    if (left && last)
-        stop(reaper);
+    stop_if_idle(reaper);
+    pthread_mutex_unlock(&reaper->life_lock);
+}
+
+void reaper_rest(void)
+{
+    struct reaper *reaper = atomic_load(&shared);
+
+    if (!reaper || runs_here(reaper))
+        return;
+    pthread_mutex_lock(&reaper->life_lock);
+    stop_if_idle(reaper);
     pthread_mutex_unlock(&reaper->life_lock);
 }
 
 /* ---- pauses ----------------------------------------------------------------------------- */
 
+/* The count comes first: no visit begins after it, also if the client joins only then. */
 void reaper_pause(struct reaper_client *client)
 {
-    struct reaper *reaper = atomic_load(&shared);
+    struct reaper *reaper;
 
+    atomic_fetch_add(&client->paused, 1);
+    reaper = atomic_load(&shared);
     if (!reaper)
         return;
     pthread_mutex_lock(&reaper->lock);
-    client->paused++;
-    while (client->visited && !pthread_equal(reaper->thread, pthread_self()))
+    while (client->visited && !is_own_thread(reaper))
         pthread_cond_wait(&reaper->left, &reaper->lock);
     pthread_mutex_unlock(&reaper->lock);
 }
 
 void reaper_resume(struct reaper_client *client)
 {
-    struct reaper *reaper = atomic_load(&shared);
+    struct reaper *reaper;
     bool due;
 
+    atomic_fetch_sub(&client->paused, 1);
+    reaper = atomic_load(&shared);
     if (!reaper)
         return;
     pthread_mutex_lock(&reaper->lock);
-    client->paused--;
-    due = is_due(client) || client->untidy;
+    due = client->joined && (is_due(client) || client->untidy);
     pthread_mutex_unlock(&reaper->lock);
     if (due)
         reaper_wake();

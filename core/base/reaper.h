@@ -4,18 +4,22 @@
  * domains' caches, so that unmapped memory is deregistered even if the application makes no further
  * call. The thread sleeps while nothing is due. When nothing has been due for some seconds, it
  * wakes once and releases resources that the clients kept for their next regions; and again after
- * each such time, as long as a client wants it (recurs()). The first client to join starts the
- * thread, and the last to leave stops it; a forked child has no thread until it starts one.
+ * each such time, as long as a client wants it (recurs()).
+ *
+ * The thread exists only while a client needs it: reaper_join() starts it, and it ends when no
+ * client has needed it for that time, or at once by reaper_rest(). A process with a second thread
+ * cannot make a user namespace (unshare(2)). A forked child has no thread until it starts one.
  */
 #ifndef HMREG_CORE_BASE_REAPER_H
 #define HMREG_CORE_BASE_REAPER_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 /* A client: the caches of a domain. The reaper's thread calls these functions without the reaper's
- * lock, except is_due() and recurs(), which are called under that lock, is_due() by any thread in
- * a call of the reaper. */
+ * lock, except is_due(), recurs() and needs(), which are called under that lock; is_due() and
+ * needs() by any thread in a call of the reaper. */
 struct reaper_client {
     /* Is there work? Only reads. */
     bool (*is_due)(struct reaper_client *client);
@@ -28,10 +32,14 @@ struct reaper_client {
     /* Is tidy() to be called again and again, every REAPER_IDLE_NS in which nothing is due? Only
      * reads, as is_due(). NULL: no. */
     bool (*recurs)(struct reaper_client *client);
+    /* May work become due, or must something be tidied, without a reaper_join() before it? Only
+     * reads, and waits for no thread. A client that does not need the thread says so until a call
+     * of reaper_join() has begun. NULL: yes. */
+    bool (*needs)(struct reaper_client *client);
     /* Private to the reaper. */
     struct reaper_client *next;
-    unsigned paused;
-    bool visited, untidy;
+    atomic_uint paused;
+    bool joined, visited, untidy;
 };
 
 /* Unwatching a large mapping costs the program up to 20 us per MiB. The delay avoids doing so
@@ -41,15 +49,28 @@ struct reaper_client {
 /* Sets the delay, for tests; to be called before the first client joins. */
 void reaper_set_idle(int64_t ns);
 
-/* Adds a client, and starts the thread if it does not run. False: the thread cannot be started; the
- * failure is recorded and the client was not added. */
+/* Adds a client, unless it has joined, and starts the thread if it does not run. To be called when
+ * needs() is true already, each time that it becomes so: then the thread does not end before it is
+ * false again. False: the thread cannot be started; the failure is recorded, and a client that had
+ * not joined was not added. */
 bool reaper_join(struct reaper_client *client);
-/* Removes a client; waits for a call of it to return. Not to be called on the reaper's thread. */
+/* Does the thread run? Takes no lock. If not, a client whose needs() has become true calls
+ * reaper_join(). */
+bool reaper_runs(void);
+/* Removes a client; waits for a call of it to return. Stops the thread if no other client needs it.
+ * Not to be called on the reaper's thread. */
 void reaper_leave(struct reaper_client *client);
+/* Stops the thread if no client needs it, and returns when it has ended. It waits for a client's
+ * short call, but not for a deregistration: such a client needs the thread. On the reaper's thread
+ * it does nothing. */
+void reaper_rest(void);
+/* A client may have ceased to need the thread without a call of reaper_wake(): the thread ends some
+ * time later. To be called when needs() can see that. Takes no lock and preserves errno. */
+void reaper_may_rest(void);
 
-/* Between the two the reaper does not call the client. They nest, and do nothing for a client that
- * has not joined. reaper_pause() waits for a call of the client to return, except on the reaper's
- * thread, inside such a call. */
+/* Between the two the reaper does not call the client, and counts it as one that needs the thread.
+ * They nest; the client may join and leave in between. reaper_pause() waits for a call of the
+ * client to return, except on the reaper's thread, inside such a call. */
 void reaper_pause(struct reaper_client *client);
 void reaper_resume(struct reaper_client *client);
 

@@ -15,6 +15,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -23,8 +24,6 @@
 #define STACK_BYTES ((size_t)512 << 10) /* a fabric's deregistration may run on it */
 #define MOST_CPUS   8192
 #define SLACK_NS    50000L /* the kernel's default */
-#define JOIN_NS     20000
-#define JOIN_TRIES  5000
 
 #ifndef CLOSE_RANGE_UNSHARE
 #define CLOSE_RANGE_UNSHARE (1u << 1)
@@ -33,6 +32,35 @@
 struct cpus {
     cpu_set_t sets[MOST_CPUS / CPU_SETSIZE];
 };
+
+/* ---- stacks ------------------------------------------------------------------------------ */
+
+static size_t guard_bytes(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+int thread_stack_map(struct thread_stack *out)
+{
+    size_t guard = guard_bytes();
+    char *memory = mmap(NULL, guard + STACK_BYTES, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+
+    if (memory == MAP_FAILED)
+        return hmreg_fail_os(errno, "hmreg has no memory for a thread's stack");
+    (void)mprotect(memory, guard, PROT_NONE); /* refused: the stack has no guard */
+    *out = (struct thread_stack){memory + guard, STACK_BYTES};
+    return 0;
+}
+
+void thread_stack_unmap(const struct thread_stack *stack)
+{
+    size_t guard = guard_bytes();
+
+    munmap((char *)stack->base - guard, guard + stack->size);
+}
+
+/* ---- the start --------------------------------------------------------------------------- */
 
 static int set_attributes(pthread_attr_t *attr)
 {
@@ -108,21 +136,6 @@ bool thread_keep_only(int fd, int other)
            close_between(low + 1, high - 1, 0) && close_between(0, low - 1, 0);
 }
 
-/* The kernel wakes pthread_join(3) before it takes the thread from the process. Another thread may
- * get the number, so the wait has an end. */
-void thread_join(pthread_t thread, pid_t tid)
-{
-    static const struct timespec pause = {.tv_nsec = JOIN_NS};
-    struct cpus cpus;
-
-    pthread_join(thread, NULL);
-    for (int i = 0; i < JOIN_TRIES; i++) {
-        if (syscall(SYS_sched_getaffinity, tid, sizeof(cpus), &cpus) < 0)
-            return;
-        nanosleep(&pause, NULL);
-    }
-}
-
 int thread_start(pthread_t *out, const struct thread_stack *stack, void *(*run)(void *), void *arg,
                  const char *what)
 {
@@ -139,4 +152,46 @@ int thread_start(pthread_t *out, const struct thread_stack *stack, void *(*run)(
         set_slack(callers_slack);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return rc ? hmreg_fail_os(rc, "hmreg could not start a thread %s", what) : 0;
+}
+
+/* ---- the end ----------------------------------------------------------------------------- */
+
+#define END_YIELDS 64
+#define END_TRIES  2000 /* then the task's number must be another's */
+
+static bool task_is_there(pid_t task)
+{
+    struct cpus cpus;
+
+    return syscall(SYS_sched_getaffinity, task, sizeof(cpus), &cpus) >= 0 || errno != ESRCH;
+}
+
+/* The kernel takes a task's number away and then the task from the list of threads, both under the
+ * lock of the process's signal handlers, which this call waits for. */
+static void await_unlisting(void)
+{
+    struct sigaction unused;
+
+    (void)sigaction(SIGCHLD, NULL, &unused);
+}
+
+pid_t thread_task(void)
+{
+    return (pid_t)syscall(SYS_gettid);
+}
+
+void thread_join(pthread_t thread, const pid_t *task)
+{
+    static const struct timespec pause = {.tv_nsec = 50000};
+    int before = errno;
+
+    pthread_join(thread, NULL);
+    for (unsigned tries = 0; tries < END_TRIES && task_is_there(*task); tries++) {
+        if (tries < END_YIELDS)
+            sched_yield();
+        else
+            nanosleep(&pause, NULL);
+    }
+    await_unlisting();
+    errno = before;
 }

@@ -24,12 +24,25 @@ struct thread_stack {
     size_t size;
 };
 
+/* Maps a stack with a guard page, for a thread that comes and goes: libc keeps its own stacks for
+ * later threads, and a thread of the program's that gets one finds another size than it asked for.
+ * -ENOMEM, recorded. unmap: after thread_join(). */
+int thread_stack_map(struct thread_stack *out);
+void thread_stack_unmap(const struct thread_stack *stack);
+
 /* Starts a thread. stack: NULL: libc allocates one with a guard page, which makes two mappings. The
  * caller's stack is not used if it is too small for the program's thread-local data. -ENOMEM,
  * -EAGAIN, recorded; what: the end of the recorded text, as in "hmreg could not start a thread to
  * monitor host memory". */
 int thread_start(pthread_t *out, const struct thread_stack *stack, void *(*run)(void *), void *arg,
                  const char *what);
+
+/* The calling thread's task, as /proc/self/task names it. */
+pid_t thread_task(void);
+/* Joins a thread that ends, and waits until the kernel has no task of it: pthread_join(3) returns
+ * before, while the process still counts as one of two threads, and can make no user namespace.
+ * task: where the thread has stored thread_task(). */
+void thread_join(pthread_t thread, const pid_t *task);
 
 /* Names the calling thread, in at most 15 characters. Not pthread_setname_np(3) of another thread,
  * which opens a file: see high_fd.h. */
@@ -39,9 +52,5 @@ void thread_name(const char *name);
  * program closes stays open in it. other: -1: there is one. False: the kernel (before Linux 5.9) or
  * a sandbox refuses. */
 bool thread_keep_only(int fd, int other);
-
-/* Joins a thread, whose number in the kernel is tid, and waits until the kernel does not count it
- * either: a process of one thread may unshare(2) what one of several may not. */
-void thread_join(pthread_t thread, pid_t tid);
 
 #endif

@@ -105,6 +105,7 @@ static void count_used(struct cache *cache)
 void cache_link(struct cache *cache, struct hmreg_mr *entry)
 {
     itree_insert(&cache->claims, &entry->node);
+    cache->pool->serving++;
     entry_body(entry)->state = CACHE_PENDING;
     entry_body(entry)->filling = false;
 }
@@ -112,6 +113,7 @@ void cache_link(struct cache *cache, struct hmreg_mr *entry)
 void cache_retire_pending(struct cache *cache, struct hmreg_mr *entry)
 {
     itree_remove(&cache->claims, &entry->node);
+    cache->pool->serving--;
     entry_body(entry)->cached = false; /* other threads may take the entry from now on */
     entry_body(entry)->state = CACHE_HELD;
 }
@@ -131,6 +133,7 @@ static void uncharge(struct cache *cache, const struct hmreg_mr *entry)
 {
     if (cache->pool->counted)
         quota_give(cache->pool->quota, 1, mr_len(entry));
+    cache->pool->serving--;
     cache_use_subtract(&cache->used, entry);
     count_used(cache);
 }
@@ -384,6 +387,8 @@ static void free_entry(struct cache_pool *pool, struct hmreg_mr *entry)
 
 void cache_free_entries(struct cache_pool *pool, struct hmreg_mr *const *entries, unsigned count)
 {
+    bool needed;
+
     pthread_mutex_lock(&pool->lock);
     for (unsigned i = 0; i < count; i++) {
         struct cache *cache = entry_cache(pool, entries[i]);
@@ -393,7 +398,10 @@ void cache_free_entries(struct cache_pool *pool, struct hmreg_mr *const *entries
         free_entry(pool, entries[i]);
     }
     atomic_fetch_add(&pool->freed, count);
+    needed = pool->serving;
     pthread_mutex_unlock(&pool->lock);
+    if (!needed)
+        reaper_may_rest();
 }
 
 /* ---- unpublished entries ----------------------------------------------------------------------
@@ -485,6 +493,30 @@ void cache_keep_busy(struct cache_pool *pool, struct hmreg_mr *entry)
     count_retired(entry_cache(pool, entry), entry);
     list_append(pool, &pool->busy, entry_number(entry));
     pthread_mutex_unlock(&pool->lock);
+    reaper_may_rest();
+}
+
+/* ---- the reaper ------------------------------------------------------------------------- */
+
+void cache_serve(struct cache_pool *pool, bool served)
+{
+    pthread_mutex_lock(&pool->lock);
+    atomic_store(&pool->served, served);
+    if (pool->unpublished.first || pool->settled.first || pool->to_free.first || pool->busy.first)
+        call_to_free(pool);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+bool cache_needs_reaper(struct cache_pool *pool)
+{
+    bool needs;
+
+    if (pthread_mutex_trylock(&pool->lock))
+        return true;
+    needs = pool->serving || pool->unpublished.first || pool->settled.first ||
+            (pool->to_free.first && atomic_load(&pool->served));
+    pthread_mutex_unlock(&pool->lock);
+    return needs;
 }
 
 /* ---- accounts --------------------------------------------------------------------------- */

@@ -91,6 +91,7 @@ struct cache_pool {
     struct cache_list quarantine;  /* with check_puts: freed entries that must not be reused yet */
     uint32_t fresh;                /* entries from this number on have never been used */
     unsigned count;                /* entries in use */
+    unsigned serving;              /* entries that are pending or live */
     struct cache_list unpublished; /* to be examined after a barrier in every thread */
     bool unpublished_hot;          /* ... since one of them was not cold */
     struct cache_list settled;     /* to be retired: the barrier was passed */
@@ -309,6 +310,12 @@ unsigned cache_take(struct cache_pool *pool, struct cache_list *list, struct hmr
                     unsigned most);
 /* Keeps an entry whose deregistration failed with EBUSY for another try. */
 void cache_keep_busy(struct cache_pool *pool, struct hmreg_mr *entry);
+
+/* From now on the reaper frees retired entries, or calls of the domain do. */
+void cache_serve(struct cache_pool *pool, bool served);
+/* May the reaper have work: is an entry pending, live, or retired and the reaper's to free? Does
+ * not wait for the lock: true while another thread has it. */
+bool cache_needs_reaper(struct cache_pool *pool);
 
 /* The number of entries in use, in any state; and of those that are pinned. */
 unsigned cache_entries(struct cache_pool *pool);

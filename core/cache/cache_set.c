@@ -15,10 +15,12 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define REAPED           16 /* deregistered at once */
 #define REAPED_BESIDE    8  /* deregistered by a get or put */
 #define MANY_UNPUBLISHED 4096
+#define RETRY_NS         1000000000 /* after a failure to start the reaper's thread */
 
 /* ---- open and close --------------------------------------------------------------------- */
 
@@ -27,6 +29,7 @@ static bool on_examine(struct reaper_client *client);
 static bool on_reap(struct reaper_client *client);
 static bool on_tidy(struct reaper_client *client);
 static bool recurs(struct reaper_client *client);
+static bool needs_reaper(struct reaper_client *client);
 
 static struct cache_set *set_of(struct listener *listener)
 {
@@ -182,7 +185,8 @@ struct cache_set *cache_set_new(struct hmreg_domain *domain)
                                          .examine = on_examine,
                                          .reap = on_reap,
                                          .tidy = on_tidy,
-                                         .recurs = recurs};
+                                         .recurs = recurs,
+                                         .needs = needs_reaper};
     monitor_attach(set->monitor, &set->listener);
     cache_set_join(set);
     return set;
@@ -193,6 +197,7 @@ void cache_set_free(struct cache_set *set)
     monitor_detach(set->monitor, &set->listener);
     while (monitor_tidy(set->monitor)) /* the reaper may have stopped */
         ;
+    monitor_rest(set->monitor);
     cache_pool_close(&set->pool);
     variants_close(&set->variants);
     close_all_stats(set);
@@ -248,6 +253,12 @@ static void call_ended(struct hmreg_mr *mr)
 
 /* ---- deregistration --------------------------------------------------------------------- */
 
+void cache_set_unwatches(struct cache_set *set)
+{
+    if (monitor_keeps(set->monitor) && !atomic_load(&set->untidy))
+        atomic_store(&set->untidy, true);
+}
+
 /* Of a list each segment was watched by itself. */
 static void unwatch(struct cache_set *set, const struct hmreg_mr *mr, const struct variant *variant)
 {
@@ -256,6 +267,7 @@ static void unwatch(struct cache_set *set, const struct hmreg_mr *mr, const stru
 
     if (!entry_body(mr)->watched)
         return;
+    cache_set_unwatches(set);
     for (size_t i = 0; i < segments; i++)
         monitor_unwatch(set->monitor, variant->segments[i].start, variant->segments[i].end,
                         unmapped);
@@ -407,6 +419,19 @@ static bool on_examine(struct reaper_client *client)
     return true;
 }
 
+/* `reaping` is set before the entries leave the list. */
+static bool reap_some(struct cache_set *set)
+{
+    bool any;
+
+    if (!atomic_load(&set->pool.served))
+        return false;
+    atomic_store(&set->reaping, true);
+    any = free_retired(set, REAPED);
+    atomic_store(&set->reaping, false);
+    return any;
+}
+
 /* Each call is short. One barrier serves all that end of a cut, or many of them. True: more is
  * left.
  */
@@ -421,15 +446,29 @@ static bool on_reap(struct reaper_client *client)
     if (!cut || atomic_load(&pool->unpublished.count) >= MANY_UNPUBLISHED)
         cache_examine(pool, CACHE_PASSED);
     ended = cache_make_wanted(pool);
-    ended |= atomic_load(&pool->served) && free_retired(set, REAPED);
+    ended |= reap_some(set);
     return cut || ended || atomic_load(&pool->settled.count);
+}
+
+/* True: more is left. */
+static bool tidy_monitor(struct cache_set *set)
+{
+    atomic_store(&set->untidy, false);
+    if (!monitor_tidy(set->monitor))
+        return false;
+    atomic_store(&set->untidy, true);
+    return true;
 }
 
 static bool on_tidy(struct reaper_client *client)
 {
     struct cache_set *set = set_of_reaper(client);
 
-    return sweep_some(&set->sweep, &set->pool) || monitor_tidy(set->monitor);
+    if (sweep_some(&set->sweep, &set->pool) || tidy_monitor(set))
+        return true;
+    if (!needs_reaper(client))
+        monitor_rest(set->monitor);
+    return false;
 }
 
 static bool recurs(struct reaper_client *client)
@@ -437,28 +476,81 @@ static bool recurs(struct reaper_client *client)
     return sweep_is_expected(&set_of_reaper(client)->sweep);
 }
 
+static bool needs_reaper(struct reaper_client *client)
+{
+    struct cache_set *set = set_of_reaper(client);
+
+    return atomic_load(&set->untidy) || atomic_load(&set->reaping) ||
+           cache_needs_reaper(&set->pool);
+}
+
+static int64_t now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+/* Failures to start a thread cost more than a load, and seldom pass soon. */
+static void serve_without_reaper(struct cache_set *set)
+{
+    atomic_store(&set->retry_at, now() + RETRY_NS);
+    cache_serve(&set->pool, false);
+    if (atomic_exchange(&set->told, true))
+        return;
+    log_say(&set->domain->lib->settings.log, HMREG_LOG_WARN,
+            "cached regions that no get finds any more stay registered until the next call "
+            "with their domain: %s",
+            hmreg_last_error()->text);
+}
+
+static bool is_served(const struct cache_set *set)
+{
+    return atomic_load(&set->joined) && reaper_runs() &&
+           (atomic_load(&set->pool.served) || !set->domain->caps.any_thread);
+}
+
 void cache_set_serve(struct cache_set *set)
 {
     struct hmreg_error before;
+    int64_t retry_at;
 
-    if (atomic_load(&set->asked) || atomic_exchange(&set->asked, true))
+    if (is_served(set))
+        return;
+    retry_at = atomic_load(&set->retry_at);
+    if (retry_at && now() < retry_at)
         return;
     hmreg_error_save(&before);
-    if (reaper_join(&set->reaper))
-        atomic_store(&set->pool.served, set->domain->caps.any_thread);
-    else
-        log_say(&set->domain->lib->settings.log, HMREG_LOG_WARN,
-                "cached regions that no get finds any more stay registered until the next call "
-                "with their domain: %s",
-                hmreg_last_error()->text);
+    if (reaper_join(&set->reaper)) {
+        atomic_store(&set->joined, true);
+        atomic_store(&set->retry_at, 0);
+        cache_serve(&set->pool, set->domain->caps.any_thread);
+    } else {
+        serve_without_reaper(set);
+    }
     hmreg_error_restore(&before);
+}
+
+void cache_set_serve_untidy(struct cache_set *set)
+{
+    if (atomic_load(&set->untidy))
+        cache_set_serve(set);
 }
 
 void cache_set_stop_serving(struct cache_set *set)
 {
     reaper_leave(&set->reaper);
     atomic_store(&set->pool.served, false);
-    atomic_store(&set->asked, false);
+    atomic_store(&set->joined, false);
+}
+
+void cache_set_rest(struct cache_set *set)
+{
+    while (tidy_monitor(set))
+        ;
+    reaper_rest();
+    monitor_rest(set->monitor);
 }
 
 /* ---- limits ----------------------------------------------------------------------------- */

@@ -22,8 +22,12 @@ struct cache_set {
     struct cache_set *next; /* in the list of the library's sets */
     struct reaper_client reaper;
     struct sweep sweep;
-    atomic_bool asked; /* whether cache_set_serve() was called */
-    unsigned visitors; /* threads of other domains that unpublish regions here */
+    atomic_bool joined;       /* the reaper has the set among its clients */
+    atomic_bool reaping;      /* the reaper frees entries */
+    atomic_bool untidy;       /* the monitor may have memory to be left: monitor_tidy() */
+    atomic_bool told;         /* the log, that the reaper's thread cannot be started */
+    _Atomic int64_t retry_at; /* not before this time; 0: it has not failed */
+    unsigned visitors;        /* threads of other domains that unpublish regions here */
     struct cache_pool pool;
     struct variants variants;
     struct stats_domain *shown; /* on the library's stats page; NULL: no space was left there */
@@ -108,11 +112,21 @@ bool cache_set_evict_anywhere(struct hmreg *lib, struct cache_set *own, struct c
 int cache_set_each(struct hmreg *lib, int (*call)(struct cache_set *set, void *context),
                    void *context, bool all);
 
-/* From now on the reaper frees retired entries, if the domain's fabric permits that and a
- * reaper runs. Called before the first region is cached; later calls cost one load. */
+/* Starts the reaper's thread if it does not run: from now on it frees retired entries, if the
+ * domain's fabric permits that. Called before each region is cached, with its entry pending; costs
+ * a few loads if the thread runs. If the thread cannot be started, the domain's calls free the
+ * entries, and a call some time later tries again. */
 void cache_set_serve(struct cache_set *set);
 /* Ends that before the domain is closed. A later cache_set_serve() starts it again. */
 void cache_set_stop_serving(struct cache_set *set);
+/* Memory is about to be unwatched, of which the monitor may keep something for the reaper to tidy.
+ */
+void cache_set_unwatches(struct cache_set *set);
+/* An entry was not published though its memory was watched: starts the thread if the monitor may
+ * have something to be tidied. */
+void cache_set_serve_untidy(struct cache_set *set);
+/* After a flush: ends the library's threads that no cached region of the process needs. */
+void cache_set_rest(struct cache_set *set);
 
 /* Called by gets and puts: retries one busy entry, and frees some retired entries unless the
  * reaper does. */

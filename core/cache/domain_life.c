@@ -249,8 +249,10 @@ int hmreg_domain_flush(struct hmreg_domain *domain)
     int rc = domain_check(domain);
     UNCANCELLED;
 
-    if (!rc)
+    if (!rc) {
         cache_set_flush(domain->caches);
+        cache_set_rest(domain->caches);
+    }
     return rc;
 }
 

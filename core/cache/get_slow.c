@@ -419,8 +419,9 @@ static int register_claimed(struct get *get, struct hmreg_mr *entry, struct hmre
     bool noticed;
     int rc;
 
-    cache_set_serve(get->set);
     noticed = notice_changes(get, entry);
+    if (noticed)
+        cache_set_serve(get->set);
     rc = noticed ? create(get, entry) : 0;
 
     if (noticed && !rc) {
@@ -431,6 +432,7 @@ static int register_claimed(struct get *get, struct hmreg_mr *entry, struct hmre
     cache_retire_claim(cache, entry, false);
     notice_undo(get);
     cache_set_release(get->set, entry);
+    cache_set_serve_untidy(get->set);
     return rc ? rc : register_uncached(get, out);
 }
 

@@ -282,6 +282,8 @@ static bool watch(struct get *get)
 /* Of the entry in the tree the segments would count as needed. */
 void notice_undo(struct get *get)
 {
+    if (get->watched)
+        cache_set_unwatches(get->set);
     for (size_t i = 0; i < get->watched; i++) {
         struct segment segment = segment_of(get, i);
 

@@ -329,6 +329,8 @@ static void lose(struct monitor *monitor, enum hmreg_monitor from, enum hmreg_mo
         change_all();
         if (from == HMREG_MONITOR_MEMHOOKS)
             memhooks_close();
+        if (counts(from))
+            counter_monitor_rest(monitor->counter);
     }
     pthread_mutex_unlock(&monitor->choose_lock);
 }
@@ -492,6 +494,11 @@ bool monitor_tidy(struct monitor *monitor)
     return monitor_kind(monitor) == HMREG_MONITOR_USERFAULTFD && userfault_tidy(monitor->userfault);
 }
 
+bool monitor_keeps(const struct monitor *monitor)
+{
+    return monitor_kind(monitor) == HMREG_MONITOR_USERFAULTFD;
+}
+
 /* A userfaultfd that has lost its power has a thread, too. */
 void monitor_rest(struct monitor *monitor)
 {
@@ -502,6 +509,8 @@ void monitor_rest(struct monitor *monitor)
     pthread_mutex_unlock(&monitor->choose_lock);
     if (userfault)
         userfault_rest(userfault);
+    if (counts(monitor_kind(monitor)))
+        counter_monitor_rest(monitor->counter);
 }
 
 /* ---- settling --------------------------------------------------------------------------- */

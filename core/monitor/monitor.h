@@ -70,8 +70,10 @@ void monitor_unwatch(struct monitor *monitor, uint64_t start, uint64_t end, bool
 /* Stops watching one mapping that no region needs and that stayed watched to be fast when a region
  * comes again (watched.h). False: there is none. */
 bool monitor_tidy(struct monitor *monitor);
-/* Ends the monitor's thread if no library of the process has a region watched by it. The next watch
- * starts it again. */
+/* Can monitor_unwatch() leave something for monitor_tidy()? */
+bool monitor_keeps(const struct monitor *monitor);
+/* Ends the monitor's thread if no library of the process has it watch a range; the next watch
+ * starts it again. Waits for the thread's end. Any thread but the monitor's, without a lock. */
 void monitor_rest(struct monitor *monitor);
 
 /* Returns when every change that had happened to watched memory at the call is in the queue. False:

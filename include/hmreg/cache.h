@@ -88,7 +88,9 @@ void hmreg_mr_put_many(struct hmreg_mr *const *mrs, size_t count);
  * -EINVAL: lib is NULL, len is 0, or the range wraps. */
 int hmreg_invalidate(struct hmreg *lib, const void *addr, size_t len);
 
-/* Deregisters every cached region of the domain that is not in use. -EINVAL: domain is NULL. */
+/* Deregisters every cached region of the domain that is not in use. If no domain of the process has
+ * a cached region any more, the library's threads have ended when it returns: then the process may
+ * make a user namespace. -EINVAL: domain is NULL. */
 int hmreg_domain_flush(struct hmreg_domain *domain);
 
 /* Deregisters, on the calling thread, invalidated and evicted regions that are not in use: those

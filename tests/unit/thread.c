@@ -180,7 +180,7 @@ TEST(join__the_kernel_does_not_count_it)
         assert_ok(thread_start(&thread, NULL, get_tid, &tid, "to test"));
         while (!__atomic_load_n(&tid, __ATOMIC_ACQUIRE))
             sched_yield();
-        thread_join(thread, tid);
+        thread_join(thread, &tid);
         assert_int_equal(syscall(SYS_tgkill, getpid(), tid, 0), -1);
     }
 }

@@ -11,13 +11,19 @@
  * hmreg-monitor, which sleeps in poll(2), does so for changes after which no get comes, and so
  * wakes the reaper.
  *
+ * The thread exists while a range is watched, and until counter_monitor_rest(). A watch counts
+ * itself under the lock, and then looks whether the thread runs; under the lock a rest sees no
+ * watch, and says that the thread does not run. While it does not, the gates look at a count that
+ * equals `read`: no thread keeps the file, without which a device's page may go (kdreg2.h).
+ *
  * Slots are unwatched with the next watch, or UNWATCH_MOST at a time. Until then a change of the
  * range may be counted, which ends regions for which it was counted as well. A ring that was
  * overtaken is a change of all memory.
  *
- * Locks: sharing.h's (which libraries have opened it) is taken only by open, close and fork. `lock`
- * guards the table of slots and the reading of the ring; no system call is made under it, except
- * by reaper_wake(). The thread does not wait for it.
+ * Locks: sharing.h's (which libraries have opened it) is taken by open, close and fork, and by the
+ * watch that starts the thread and the rest that ends it. `lock` guards the table of slots and the
+ * reading of the ring; no system call is made under it, except by reaper_wake(). The thread does
+ * not wait for it, nor for sharing.h's, under which it is joined.
  */
 #include "core/monitor/counter/counter.h"
 
@@ -53,14 +59,19 @@ struct counter_monitor {
     char *stop_page;
     size_t page;
     pthread_t thread;
+    pid_t task;                      /* its */
     struct hmreg_counter_range stop; /* the thread's watch of the stop page; end 0: none */
+    bool running;                    /* there is a thread to be joined; under sharing.h's lock */
+    atomic_bool runs;                /* and it stays; cleared under the lock */
     atomic_bool stopping, lost;
     /* The thread keeps the file, without which a device's page may go; gets read it until the end.
      */
     sem_t begun, ending;
     struct gate_counts counts;
+    uint64_t resting; /* what the gates compare while no thread runs */
     pthread_mutex_t lock;
     struct slots slots;
+    uint32_t watches;            /* ranges that are watched, or about to be */
     uint32_t left[UNWATCH_MOST]; /* slots to be unwatched */
     uint32_t left_count;
 };
@@ -190,7 +201,8 @@ static void *listen_to_counts(void *arg)
     bool kept = !keep || keep(&counter->device);
 
     thread_name("hmreg-monitor");
-    if (!kept)
+    counter->task = thread_task();
+    if (!kept || !owned_fd_is_open(&counter->device.file))
         lose(counter);
     sem_post(&counter->begun);
     while (!atomic_load(&counter->stopping) && !atomic_load(&counter->lost)) {
@@ -222,12 +234,59 @@ static int map_own_memory(struct counter_monitor *counter)
     return 0;
 }
 
+/* Gates compare the device's count from now on: the thread keeps the file. */
+static void begin_counting(struct counter_monitor *counter)
+{
+    if (!atomic_load(&counter->lost))
+        atomic_store(&counter->counts.made, counter->device.made);
+}
+
+/* Nothing is watched, or can be. What was counted is read first, while the file is kept. */
+static void end_counting(struct counter_monitor *counter)
+{
+    pthread_mutex_lock(&counter->lock);
+    if (!atomic_load(&counter->lost))
+        read_ring(counter);
+    __atomic_store_n(&counter->resting, atomic_load(&counter->counts.read), __ATOMIC_RELEASE);
+    atomic_store(&counter->counts.made, &counter->resting);
+    pthread_mutex_unlock(&counter->lock);
+}
+
+/* With sharing.h's lock held. */
 static int start_thread(struct counter_monitor *counter)
 {
     struct thread_stack stack = {counter->memory, THREAD_STACK_BYTES};
+    int rc;
 
-    return thread_start(&counter->thread, &stack, listen_to_counts, counter,
-                        "to monitor host memory");
+    if (counter->running)
+        return 0;
+    atomic_store(&counter->stopping, false);
+    rc =
+        thread_start(&counter->thread, &stack, listen_to_counts, counter, "to monitor host memory");
+    if (rc)
+        return rc;
+    await(&counter->begun);
+    begin_counting(counter);
+    counter->running = true;
+    atomic_store(&counter->runs, true);
+    return 0;
+}
+
+/* The stop page's end is counted, also if the program has closed the descriptor, and wakes the
+ * thread: an eventfd would be one more descriptor that the program may close. Where a sandbox
+ * refuses madvise(2), a new page takes its place. With sharing.h's lock held. */
+static void stop_thread(struct counter_monitor *counter)
+{
+    if (!counter->running)
+        return;
+    atomic_store(&counter->stopping, true);
+    if (madvise(counter->stop_page, counter->page, MADV_DONTNEED))
+        (void)mmap(counter->stop_page, counter->page, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    end_counting(counter);
+    sem_post(&counter->ending);
+    thread_join(counter->thread, &counter->task);
+    counter->running = false;
 }
 
 static int start(enum counter_source source, struct counter_monitor **out)
@@ -242,7 +301,7 @@ static int start(enum counter_source source, struct counter_monitor **out)
     rc = counter->epoch ? opens[source](MOST_RANGES, &counter->device) : -ENOMEM;
     if (rc)
         goto free_counter;
-    counter->counts.made = counter->device.made;
+    atomic_init(&counter->counts.made, &counter->resting);
     rc = -ENOMEM;
     if (!slots_open(&counter->slots, counter->device.slots, counter->device.counts)) {
         hmreg_fail(-ENOMEM, "hmreg has no memory for the monitor");
@@ -254,18 +313,9 @@ static int start(enum counter_source source, struct counter_monitor **out)
     pthread_mutex_init(&counter->lock, NULL);
     sem_init(&counter->begun, 0, 0);
     sem_init(&counter->ending, 0, 0);
-    rc = start_thread(counter);
-    if (rc)
-        goto unmap_memory;
-    await(&counter->begun);
     *out = counter;
     return 0;
 
-unmap_memory:
-    sem_destroy(&counter->begun);
-    sem_destroy(&counter->ending);
-    pthread_mutex_destroy(&counter->lock);
-    munmap(counter->memory, THREAD_STACK_BYTES + counter->page);
 close_slots:
     slots_close(&counter->slots);
 close_device:
@@ -275,17 +325,9 @@ free_counter:
     return rc;
 }
 
-/* The stop page's end is counted, also if the program has closed the descriptor, and wakes the
- * thread: an eventfd would be one more descriptor that the program may close. Where a sandbox
- * refuses madvise(2), a new page takes its place. */
 static void stop(struct counter_monitor *counter)
 {
-    atomic_store(&counter->stopping, true);
-    sem_post(&counter->ending);
-    if (madvise(counter->stop_page, counter->page, MADV_DONTNEED))
-        (void)mmap(counter->stop_page, counter->page, PROT_NONE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-    pthread_join(counter->thread, NULL);
+    stop_thread(counter);
     munmap(counter->memory, THREAD_STACK_BYTES + counter->page);
     slots_close(&counter->slots);
     counter->device.ops->close(&counter->device);
@@ -364,25 +406,65 @@ static int fail_watch(const char *path, int rc)
     return hmreg_fail_os(-rc, "%s cannot watch the range", path);
 }
 
+/* A watch is counted before it is made, so that no rest ends the thread meanwhile. */
+static void count_watch(struct counter_monitor *counter)
+{
+    pthread_mutex_lock(&counter->lock);
+    counter->watches++;
+    pthread_mutex_unlock(&counter->lock);
+}
+
+static void uncount_watch(struct counter_monitor *counter)
+{
+    pthread_mutex_lock(&counter->lock);
+    counter->watches--;
+    pthread_mutex_unlock(&counter->lock);
+}
+
+static int have_thread(struct counter_monitor *counter)
+{
+    int rc;
+
+    if (atomic_load(&counter->runs))
+        return 0;
+    sharing_lock();
+    rc = start_thread(counter);
+    sharing_unlock();
+    return rc;
+}
+
+static int watch(struct counter_monitor *counter, struct hmreg_counter_range *range)
+{
+    uint32_t left[UNWATCH_MOST], count;
+    int rc = have_thread(counter);
+
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&counter->lock);
+    count = take_left(counter, left);
+    pthread_mutex_unlock(&counter->lock);
+    rc = update(counter, left, count, range);
+    if (rc)
+        return fail_watch(counter->device.ops->path, rc);
+    pthread_mutex_lock(&counter->lock);
+    slots_enter(&counter->slots, range->slot, range->seq, range->start, range->end);
+    pthread_mutex_unlock(&counter->lock);
+    return 0;
+}
+
 int counter_monitor_watch(struct counter_monitor *counter, uint64_t start_addr, uint64_t end)
 {
     struct hmreg_counter_range range = {.start = start_addr, .end = end};
-    uint32_t left[UNWATCH_MOST], count;
     int rc;
 
     if (!is_usable(counter))
         return hmreg_fail(-EBADF, "the program has closed the monitor's descriptor of %s",
                           counter->device.ops->path);
-    pthread_mutex_lock(&counter->lock);
-    count = take_left(counter, left);
-    pthread_mutex_unlock(&counter->lock);
-    rc = update(counter, left, count, &range);
+    count_watch(counter);
+    rc = watch(counter, &range);
     if (rc)
-        return fail_watch(counter->device.ops->path, rc);
-    pthread_mutex_lock(&counter->lock);
-    slots_enter(&counter->slots, range.slot, range.seq, start_addr, end);
-    pthread_mutex_unlock(&counter->lock);
-    return 0;
+        uncount_watch(counter);
+    return rc;
 }
 
 void counter_monitor_unwatch(struct counter_monitor *counter, uint64_t start_addr, uint64_t end)
@@ -391,11 +473,54 @@ void counter_monitor_unwatch(struct counter_monitor *counter, uint64_t start_add
 
     pthread_mutex_lock(&counter->lock);
     slot = slots_leave(&counter->slots, start_addr, end);
-    if (slot != SLOTS_NONE)
+    if (slot != SLOTS_NONE) {
         counter->left[counter->left_count++] = slot;
+        counter->watches--;
+    }
     if (counter->left_count == UNWATCH_MOST)
         count = take_left(counter, left);
     pthread_mutex_unlock(&counter->lock);
     if (count && is_usable(counter))
         update(counter, left, count, NULL);
+}
+
+/* ---- resting ----------------------------------------------------------------------------- */
+
+static bool may_rest(struct counter_monitor *counter)
+{
+    bool may;
+
+    pthread_mutex_lock(&counter->lock);
+    may = counter->running && (!counter->watches || atomic_load(&counter->lost));
+    if (may)
+        atomic_store(&counter->runs, false);
+    pthread_mutex_unlock(&counter->lock);
+    return may;
+}
+
+/* Unwatches what is left, the stop page too. */
+static void leave_all(struct counter_monitor *counter)
+{
+    uint32_t left[UNWATCH_MOST], count;
+
+    pthread_mutex_lock(&counter->lock);
+    count = take_left(counter, left);
+    pthread_mutex_unlock(&counter->lock);
+    if (!is_usable(counter))
+        return;
+    if (count)
+        update(counter, left, count, NULL);
+    if (counter->stop.end)
+        update(counter, &counter->stop.slot, 1, NULL);
+    counter->stop.end = 0;
+}
+
+void counter_monitor_rest(struct counter_monitor *counter)
+{
+    sharing_lock();
+    if (may_rest(counter)) {
+        stop_thread(counter);
+        leave_all(counter);
+    }
+    sharing_unlock();
 }

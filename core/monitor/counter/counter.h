@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The monitor counter: the kernel module hmreg_counter counts each change of a watched range, of
- * any memory and by whatever means, before it can be seen. One open file of its device and one
- * thread serve the whole process. The monitor kdreg2 is the same on HPE's module (kdreg2.h).
+ * any memory and by whatever means, before it can be seen. One open file of its device serves the
+ * whole process, and one thread while a range is watched. The monitor kdreg2 is the same on HPE's
+ * module (kdreg2.h).
  */
 #ifndef HMREG_CORE_MONITOR_COUNTER_COUNTER_H
 #define HMREG_CORE_MONITOR_COUNTER_COUNTER_H
@@ -16,19 +17,22 @@ struct counter_monitor;
 
 enum counter_source { COUNTER_HMREG, COUNTER_KDREG2, COUNTER_SOURCES };
 
-/* Starts the monitor, or joins it; each open is paired with one close. -ENOENT: the module is not
- * loaded; -EACCES, -EPERM, -EOPNOTSUPP, -EDQUOT; -ENOMEM, -EAGAIN, -EMFILE, -ENFILE. */
+/* Opens the device, or joins those that have; starts no thread. Each open is paired with one close.
+ * -ENOENT: the module is not loaded; -EACCES, -EPERM, -EOPNOTSUPP, -EDQUOT; -ENOMEM, -EAGAIN,
+ * -EMFILE, -ENFILE. */
 int counter_monitor_open(enum counter_source source, struct counter_monitor **out);
 /* The client watches nothing any more. */
 void counter_monitor_close(struct counter_monitor *counter);
 
 /* Watches [start, end): later changes of its pages are counted. To be called before the pages are
  * pinned, with the range in its cache already. -ENOSPC: it watches as many ranges as it can; or
- * -ENOMEM, recorded. -EBADF: the program has closed the descriptor; a change of all memory was
- * pushed, and nothing can be watched any more. */
+ * -ENOMEM, -EAGAIN, recorded. -EBADF: the program has closed the descriptor; a change of all memory
+ * was pushed, and nothing can be watched any more. */
 int counter_monitor_watch(struct counter_monitor *counter, uint64_t start, uint64_t end);
 /* Ends one watch of exactly this range. */
 void counter_monitor_unwatch(struct counter_monitor *counter, uint64_t start, uint64_t end);
+/* Ends the thread if no range is watched, or none can be any more. The next watch starts it. */
+void counter_monitor_rest(struct counter_monitor *counter);
 
 /* For the gates of domains whose memory it watches. */
 const struct gate_counts *counter_monitor_counts(const struct counter_monitor *counter);

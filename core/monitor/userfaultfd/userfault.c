@@ -76,7 +76,7 @@ struct userfault {
     pthread_mutex_t lock; /* guards what follows */
     bool runs;            /* the thread does, or is still to be joined */
     pthread_t thread;
-    pid_t tid;
+    pid_t task;
     sem_t begun;
     int begun_rc;       /* of the thread's begin; written before `begun` is posted */
     atomic_bool ending; /* the thread is to end */
@@ -121,6 +121,13 @@ static void push_event(struct userfault *userfault, const struct uffd_msg *event
     }
 }
 
+/* The end of the thread discards its stop page, of which no domain has a region. */
+static bool is_of_stop(const struct userfault *userfault, const struct uffd_msg *event)
+{
+    return event->event != UFFD_EVENT_REMAP &&
+           event->arg.remove.start == (uintptr_t)userfault->stop_page;
+}
+
 static void read_events(struct userfault *userfault)
 {
     struct uffd_msg batch[BATCH];
@@ -129,11 +136,13 @@ static void read_events(struct userfault *userfault)
     atomic_fetch_add(&userfault->readings, 1);
     gates_begin_reading();
     count = read(userfault->file.fd, batch, sizeof(batch)) / (ssize_t)sizeof(batch[0]);
-    for (ssize_t i = 0; i < count; i++)
+    for (ssize_t i = 0; i < count; i++) {
+        if (is_of_stop(userfault, &batch[i]))
+            continue;
         push_event(userfault, &batch[i]);
+        atomic_fetch_add(&userfault->events, 1);
+    }
     gates_end_reading();
-    if (count > 0)
-        atomic_fetch_add(&userfault->events, (uint64_t)count);
     atomic_fetch_add(&userfault->readings, 1);
 }
 
@@ -228,7 +237,7 @@ static int begin(struct userfault *userfault)
 {
     uint64_t own = (uintptr_t)userfault->memory;
 
-    userfault->tid = gettid();
+    userfault->task = thread_task();
     keep_files(userfault);
     if (!owned_fd_is_open(&userfault->file))
         return -EBADF;
@@ -274,7 +283,7 @@ static int start_thread(struct userfault *userfault)
     userfault->runs = !rc;
     if (!rc)
         return 0;
-    thread_join(userfault->thread, userfault->tid);
+    thread_join(userfault->thread, &userfault->task);
     return rc == -EBADF ? rc
                         : hmreg_fail_os(-rc, "userfaultfd refused to watch a page of hmreg's own");
 }
@@ -295,7 +304,7 @@ static void stop_thread(struct userfault *userfault)
     if (madvise(userfault->stop_page, userfault->page, MADV_DONTNEED))
         (void)mmap(userfault->stop_page, userfault->page, PROT_NONE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-    thread_join(userfault->thread, userfault->tid);
+    thread_join(userfault->thread, &userfault->task);
     userfault->runs = false;
     watching_reset(&userfault->watching);
 }

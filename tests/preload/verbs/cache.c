@@ -6,6 +6,7 @@
  */
 #include "tests/preload/verbs/bench.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -595,6 +596,49 @@ TEST(fork__child_registers__the_parents_are_untouched)
     test_in_child(child(&bench, mr, memory));
     assert_ptr_equal(reach(mr->lkey, memory, PAGE, LOCAL), memory);
     bench_dereg(mr);
+    munmap(memory, PAGE);
+}
+
+static unsigned tasks(void)
+{
+    DIR *folder = opendir("/proc/self/task");
+    unsigned count = 0;
+
+    for (struct dirent *task; folder && (task = readdir(folder));)
+        count += task->d_name[0] != '.';
+    closedir(folder);
+    return count;
+}
+
+/* A child has one thread at first, whatever other cases have started. */
+static int count_tasks(char *memory)
+{
+    bool last_put = bench_mode("cache=last-put");
+    struct ibv_device **list = ib.get_device_list(NULL);
+    struct ibv_context *device = ib.open_device(list[0]);
+    struct ibv_pd *pd = ib.alloc_pd(device);
+    struct ibv_mr *mr;
+
+    if (!bench_keeps(REMOTE) && !last_put) {
+        mr = ib.reg_mr(pd, memory, PAGE, REMOTE);
+        if (!mr || ib.dereg_mr(mr) || tasks() != 1)
+            return 2;
+    }
+    mr = ib.reg_mr(pd, memory, PAGE, READ);
+    return mr && !ib.dereg_mr(mr) && tasks() == (bench_keeps(READ) || last_put ? 2 : 1) ? 0 : 3;
+}
+
+/* A program that makes a user namespace must have one thread. */
+TEST(reg__nothing_is_cached_yet__the_process_has_one_thread)
+{
+    char *memory;
+
+    test_forks_with_threads();
+    test_forks_wipe();
+    if (getenv("FI_MR_CACHE_MONITOR"))
+        test_skip("a monitor may have a thread of its own");
+    memory = bench_map(NULL, PAGE);
+    test_in_child(count_tasks(memory));
     munmap(memory, PAGE);
 }
 
