@@ -38,7 +38,7 @@ struct monitor {
     char why[256];        /* why no better one serves, or which lost its power; under choose_lock */
     char no_counter[256]; /* after `why`, of a default: why counter does not serve */
     atomic_bool told;     /* nothing has happened since monitor_choose() returned true */
-    atomic_int short_of;   /* not 0: why nothing can be cached for now, as is_passing() */
+    atomic_int short_of;  /* not 0: why nothing can be cached for now, as is_passing() */
     atomic_bool was_short; /* ever, of memory or descriptors */
     pthread_mutex_t lock;
     struct listener *listeners;
