@@ -89,6 +89,13 @@ static void fill_madvise(long *args)
     args[2] = MADV_DONTNEED;
 }
 
+/* POSIX_MADV_DONTNEED does nothing in glibc, which passes other numbers on. */
+static void fill_posix_madvise(long *args)
+{
+    fill_munmap(args);
+    args[2] = 24; /* MADV_DONTNEED_LOCKED */
+}
+
 static void fill_shmat(long *args)
 {
     args[0] = scene.segment;
@@ -119,6 +126,7 @@ static const struct call calls[] = {
     {"mremap moves", FUNCTION(mremap), SYS_mremap, 0, fill_mremap_move},
     {"mremap over it", FUNCTION(mremap), SYS_mremap, 0, fill_mremap_over},
     {"madvise", FUNCTION(madvise), SYS_madvise, 1 << 2, fill_madvise},
+    {"posix_madvise", FUNCTION(posix_madvise), SYS_madvise, 1 << 2, fill_posix_madvise},
     {"shmat", FUNCTION(shmat), SYS_shmat, 1 << 0 | 1 << 2, fill_shmat},
     {"process_madvise", FUNCTION(process_madvise), 440, 1 << 0 | 1 << 3 | 1 << 4,
      fill_process_madvise},

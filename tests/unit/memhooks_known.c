@@ -11,10 +11,15 @@
 #include "core/monitor/memhooks/hook_arch.h"
 #include "core/monitor/memhooks/memhooks.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
 
@@ -599,6 +604,74 @@ TEST(fork__in_a_handler_inside_a_munmap__childs_counts_are_right)
         _exit(after_the_call());
     test_await(forked.child);
 }
+
+/* ---- a child that opens its library while a thread is in a call --------------------------- */
+
+#if HOOK_COUNTS_CALLS
+static struct {
+    sem_t ready;
+    int listener;
+    char *at;
+} caller;
+
+/* The kernel stops the thread inside its mmap. */
+static void *replace_when_continued(void *unused)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
+
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    caller.listener = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+                                   SECCOMP_FILTER_FLAG_NEW_LISTENER, &program);
+    sem_post(&caller.ready);
+    if (caller.listener >= 0)
+        (void)mmap(caller.at, fixture_page(), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+                   -1, 0);
+    return NULL;
+}
+
+static int open_while_a_thread_is_inside(void)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_MEMHOOKS};
+    struct seccomp_notif asked = {0};
+    struct seccomp_notif_resp answer = {.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE};
+    struct hook_state *hooks = hook_state_get();
+    pthread_t thread;
+    struct hmreg *lib;
+    uint64_t when;
+
+    sem_init(&caller.ready, 0, 0);
+    if (pthread_create(&thread, NULL, replace_when_continued, NULL))
+        return 2;
+    while (sem_wait(&caller.ready))
+        ;
+    if (caller.listener < 0 || ioctl(caller.listener, SECCOMP_IOCTL_NOTIF_RECV, &asked))
+        return 77;
+    if (hmreg_open(&config, &lib))
+        return 3;
+    if (memhooks_is_quiet(&when) && atomic_load(&hooks->ended) != atomic_load(&hooks->begun))
+        return 4;
+    answer.id = asked.id;
+    if (ioctl(caller.listener, SECCOMP_IOCTL_NOTIF_SEND, &answer) || pthread_join(thread, NULL))
+        return 5;
+    if (memhooks_none_since(when))
+        return 6; /* it has changed a mapping since */
+    return atomic_load(&hooks->ended) == atomic_load(&hooks->begun) ? 0 : 7;
+}
+
+TEST(fork__a_thread_of_the_child_is_in_a_call_when_it_opens__counts_agree)
+{
+    open_known();
+    caller.at = page_of(5);
+    test_in_child_or_skip(open_while_a_thread_is_inside(),
+                          "this kernel does not notify of system calls (seccomp)");
+}
+#endif
 
 /* ---- a fabric that pins, where the list of mappings would be read ------------------------- */
 

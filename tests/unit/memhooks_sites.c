@@ -50,12 +50,10 @@ static bool is_site(const uint8_t *entry)
     return false;
 }
 
-/* posix_madvise(3) never drops pages: POSIX_MADV_DONTNEED does nothing in glibc. The dynamic
- * linker's own heap only grows. */
-static bool is_exception(const char *file, const char *function, long number)
+/* The dynamic linker's own heap only grows. */
+static bool is_exception(const char *file, long number)
 {
-    return strcmp(function, "posix_madvise") == 0 ||
-           (strstr(file, "/ld-linux") && number == SYS_brk);
+    return strstr(file, "/ld-linux") && number == SYS_brk;
 }
 
 static void look_at(const char *file, const struct hook_entry *entry)
@@ -70,7 +68,7 @@ static void look_at(const char *file, const struct hook_entry *entry)
     found.entries++;
     if (dladdr(at, &info) && info.dli_sname)
         function = info.dli_sname;
-    if (is_site(at) || is_exception(file, function, entry->number))
+    if (is_site(at) || is_exception(file, entry->number))
         return;
     print_message("%s: %p, near %s: system call %ld is not hooked\n", file, (const void *)at,
                   function, entry->number);

@@ -121,12 +121,13 @@ static bool is_of_this_process(const struct hook_state *hooks, uint64_t number)
     return !((number ^ atomic_load(&hooks->begun)) >> HOOK_COUNT_BITS);
 }
 
-/* Numbers do not recur, so the number that is taken is that of the call which is gone. */
+/* The number is read first. Numbers do not recur: if it can be taken, it was the frame's all the
+ * time, and the stack that was read meanwhile is that of the same call. */
 static void end_if_gone(struct hook_state *hooks, struct hook_frame *frame)
 {
-    uint64_t stack = atomic_load(&frame->stack), number = atomic_load(&frame->number);
+    uint64_t number = atomic_load(&frame->number), stack = atomic_load(&frame->stack);
 
-    if (!stack || !number || number == HOOK_FRAME_UNMARKED || !is_gone(stack, number) ||
+    if (!stack || !number || number & HOOK_FRAME_UNMARKED || !is_gone(stack, number) ||
         !atomic_compare_exchange_strong(&frame->number, &number, 0))
         return;
     atomic_store(&frame->stack, 0);

@@ -407,6 +407,7 @@ int hook_sites_find(struct hook_sites *out)
         {"mmap64", (uintptr_t)mmap64, SYS_mmap, false},
         {"mremap", (uintptr_t)mremap, SYS_mremap, false},
         {"madvise", (uintptr_t)madvise, SYS_madvise, false},
+        {"posix_madvise", (uintptr_t)posix_madvise, SYS_madvise, false},
         {"brk", (uintptr_t)brk, SYS_brk, false},
         {"shmat", (uintptr_t)shmat, SYS_shmat, false},
         {"process_madvise", (uintptr_t)process_madvise, SYS_process_madvise, false},

@@ -59,7 +59,7 @@ struct hook_state *hook_state_get(void)
 
 void hook_state_name(struct hook_state *state, uint64_t epoch)
 {
-    uint64_t name = epoch << HOOK_COUNT_BITS;
+    uint64_t name = epoch << (HOOK_COUNT_BITS + 1) >> 1;
 
     name = name ? name : UINT64_C(1) << HOOK_COUNT_BITS;
     if (atomic_load(&state->begun) >> HOOK_COUNT_BITS == name >> HOOK_COUNT_BITS)

@@ -20,13 +20,14 @@
 struct hook_frame {
     _Atomic uint64_t stack;  /* the stub's stack pointer; 0: free */
     _Atomic uint64_t number; /* of the call, which its frame on the stack repeats as long as it is
-                                under way; or HOOK_FRAME_UNMARKED; 0: not known yet, or ended */
+                                under way; 0: not known yet, or ended */
 };
 
-#define HOOK_FRAMES         1024
-#define HOOK_PROBES         8
-#define HOOK_FRAME_UNMARKED 1  /* the call has no mark on the stack: the program may discard it */
-#define HOOK_FRAME_MARKED   24 /* the mark's place above the stub's stack pointer */
+#define HOOK_FRAMES       1024
+#define HOOK_PROBES       8
+#define HOOK_FRAME_MARKED 24 /* the mark's place above the stub's stack pointer */
+/* A bit of the number: the call has no mark on the stack, whose page the program may discard. */
+#define HOOK_FRAME_UNMARKED (UINT64_C(1) << 63)
 
 /* A system call that is about to be made, in the order of its arguments. */
 struct hook_call {
@@ -42,7 +43,7 @@ struct hook_state {
     _Atomic uint32_t watched;                         /* watched ranges */
     uint32_t unused;
     /* Calls that may change mappings (HOOK_COUNTS_CALLS), in the lower HOOK_COUNT_BITS; above them
-     * a number of the process. */
+     * a name of the process, which leaves the highest bit 0. */
     _Atomic uint64_t begun, ended;
     uint64_t unused_too[3];
     _Atomic uint32_t granules[HOOK_GRANULES]; /* watched ranges that touch each granule */
