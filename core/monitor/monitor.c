@@ -39,6 +39,7 @@ struct monitor {
     char no_counter[256]; /* after `why`, of a default: why counter does not serve */
     atomic_bool told;     /* nothing has happened since monitor_choose() returned true */
     atomic_bool is_short, was_short; /* of memory or descriptors, or files are loaded: now; ever */
+    atomic_bool awaits_linker;       /* is_short, because files are loaded */
     pthread_mutex_t lock;
     struct listener *listeners;
 };
@@ -250,6 +251,7 @@ static void take_chosen(struct monitor *monitor, enum hmreg_monitor kind)
 /* That files are just being loaded passes at once, and is not worth a line in the log. */
 static void run_short(struct monitor *monitor, int rc)
 {
+    atomic_store(&monitor->awaits_linker, rc == -EBUSY);
     atomic_store(&monitor->is_short, true);
     if (rc != -EBUSY && !atomic_exchange(&monitor->was_short, true))
         atomic_store(&monitor->told, false);
@@ -361,6 +363,11 @@ void monitor_asked(struct monitor *monitor, int rc)
 bool monitor_is_short(const struct monitor *monitor)
 {
     return atomic_load(&monitor->is_short);
+}
+
+bool monitor_awaits_linker(const struct monitor *monitor)
+{
+    return monitor_is_short(monitor) && atomic_load(&monitor->awaits_linker);
 }
 
 /* Has the program closed the descriptor? */
