@@ -64,20 +64,23 @@ void context_device(struct hmreg *lib, enum hmreg_iface iface, int device, struc
 }
 
 /* Logs the chosen monitor and shows it on the stats page. Called once per library, on the thread
- * that chose. */
+ * that chose. That another thread has begun to load a file since is not worth a line. */
 static void log_choice(struct hmreg *lib)
 {
     struct hmreg_monitor_info info = {0};
+    bool loads = monitor_awaits_linker(lib->monitor);
 
     monitor_query(lib->monitor, &info);
+    loads |= monitor_awaits_linker(lib->monitor);
     stats_page_show_monitor(&lib->stats_page, &info);
-    if (info.active == HMREG_MONITOR_DISABLED || monitor_is_short(lib->monitor))
+    if (info.active == HMREG_MONITOR_DISABLED || (!loads && monitor_is_short(lib->monitor)))
         log_must(&lib->settings.log,
                  "host memory is registered anew by each get, none is cached%s: %s",
                  info.active == HMREG_MONITOR_DISABLED ? "" : " for now", info.why);
     else
         log_say(&lib->settings.log, HMREG_LOG_INFO, "%s tells of changes of host memory%s%s",
-                hmreg_monitor_name(info.active), info.why[0] ? "; " : "", info.why);
+                hmreg_monitor_name(info.active), info.why[0] && !loads ? "; " : "",
+                loads ? "" : info.why);
 }
 
 enum hmreg_monitor context_monitor(struct hmreg *lib)

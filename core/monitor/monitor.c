@@ -366,6 +366,11 @@ bool monitor_is_short(const struct monitor *monitor)
     return atomic_load(&monitor->short_of);
 }
 
+bool monitor_awaits_linker(const struct monitor *monitor)
+{
+    return atomic_load(&monitor->short_of) == -EBUSY;
+}
+
 /* Has the program closed the descriptor? */
 static void note_kernel_lost(struct monitor *monitor)
 {

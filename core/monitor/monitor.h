@@ -91,6 +91,8 @@ void monitor_collect(const struct monitor *monitor);
  * another thread was loading files; host memory is not cached for now. */
 void monitor_asked(struct monitor *monitor, int rc);
 bool monitor_is_short(const struct monitor *monitor);
+/* Is it short only because the dynamic linker is loading files? */
+bool monitor_awaits_linker(const struct monitor *monitor);
 
 /* Clears GATE_LOOKING in a listener's gate, after looking at the code that was loaded. To be called
  * without a lock, before cached memory of the domain is used. False: that cannot be told yet, since

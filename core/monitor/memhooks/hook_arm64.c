@@ -200,8 +200,9 @@ __asm__(".pushsection .rodata\n"
         "3: cmp w8, #440\n" /* process_madvise */
         "  b.ne 7f\n"
         "  b 2f\n"
-        "4: tbz w2, #2, 6f\n"  /* PROT_EXEC */
-        "  tbz w3, #5, 8f\n"   /* the hook reports code from a file in any case */
+        "4: tbnz w3, #5, 6f\n" /* of a file: */
+        "  tbnz w2, #2, 8f\n"  /* the hook reports code in any case (PROT_EXEC), */
+        "  tbnz w3, #11, 8f\n" /* and what the dynamic linker maps (MAP_DENYWRITE) */
         "6: tbz w3, #4, 7f\n"  /* MAP_FIXED */
         "  tbz w3, #5, 2f\n"   /* of a file, */
         "  tbnz w3, #18, 2f\n" /* or MAP_HUGETLB: longer than it says */

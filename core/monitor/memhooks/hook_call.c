@@ -38,6 +38,7 @@
 static _Atomic(struct hook_state *) state;
 static _Atomic uint64_t page_size;
 static _Atomic uint64_t calls, loads;
+static _Atomic uint64_t linkers; /* what the dynamic linker has mapped last */
 
 void hook_call_begin(struct hook_state *hooks, uint64_t page)
 {
@@ -54,6 +55,16 @@ uint64_t hook_call_count(void)
 uint64_t hook_call_loads(void)
 {
     return atomic_load(&loads);
+}
+
+uint64_t hook_call_linkers(void)
+{
+    return atomic_load(&linkers);
+}
+
+void hook_call_forget_linkers(uint64_t address)
+{
+    atomic_compare_exchange_strong(&linkers, &address, 0);
 }
 
 /* ---- pushing ---------------------------------------------------------------------------- */
@@ -187,14 +198,27 @@ static void on_mremap(const uint64_t *args)
         push(args[4], up_to_huge_page(args[4], args[2]));
 }
 
+/* glibc's linker alone still says MAP_DENYWRITE, which the kernel ignores. It maps a file's first
+ * segment where the kernel likes it, the others into that range. */
+static void on_file(const uint64_t *args)
+{
+    bool is_linkers = args[3] & MAP_DENYWRITE, is_fixed = args[3] & MAP_FIXED;
+    bool is_code = args[2] & PROT_EXEC;
+
+    if (is_linkers && (is_fixed || is_code))
+        atomic_store(&linkers, is_fixed ? args[0] : HOOK_CALL_NOWHERE);
+    if (is_code || (is_linkers && is_fixed)) {
+        atomic_fetch_add(&loads, 1);
+        gates_begin_looking();
+    }
+}
+
 static void on_mmap(const uint64_t *args)
 {
     bool maybe_huge = !(args[3] & MAP_ANONYMOUS) || args[3] & MAP_HUGETLB;
 
-    if (args[2] & PROT_EXEC && !(args[3] & MAP_ANONYMOUS)) {
-        atomic_fetch_add(&loads, 1);
-        gates_begin_looking();
-    }
+    if (!(args[3] & MAP_ANONYMOUS))
+        on_file(args);
     if (args[3] & MAP_FIXED)
         push(args[0], maybe_huge ? up_to_huge_page(args[0], args[1]) : args[1]);
 }

@@ -26,9 +26,17 @@ void hook_call_end_abandoned(struct hook_state *hooks);
 /* Pushes a change of all memory, if any is watched. */
 void hook_call_push_all(void);
 
-/* Mappings of code from files that were about to be made: each marks the gates (gate.h), since the
- * code may change mappings past the hooks. */
+/* Mappings of code from files that were about to be made, and parts of files that the dynamic
+ * linker was about to map: each marks the gates (gate.h), since the code may change mappings past
+ * the hooks. */
 uint64_t hook_call_loads(void);
+
+/* An address of the file that the dynamic linker has mapped last, or is about to map; 0: none;
+ * HOOK_CALL_NOWHERE: the kernel chooses it. To be read after hook_call_loads(). forget: makes it 0,
+ * if it is still this one. */
+#define HOOK_CALL_NOWHERE 1
+uint64_t hook_call_linkers(void);
+void hook_call_forget_linkers(uint64_t address);
 
 /* Changes pushed since hook_call_begin(). */
 uint64_t hook_call_count(void);

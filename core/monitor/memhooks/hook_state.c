@@ -14,10 +14,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* Lets the kernel read memory that may be unmapped. Through a pipe: process_vm_readv(2) pins the
- * page, and with the first pin of a process the kernel begins to look at each page in each fork(2),
- * which takes a tenth longer. */
-static bool read_safely(uintptr_t from, void *to, size_t size)
+/* Through a pipe: process_vm_readv(2) pins the page, and with the first pin of a process the kernel
+ * begins to look at each page in each fork(2), which takes a tenth longer. */
+bool hook_read(uintptr_t from, void *to, size_t size)
 {
     struct iovec local = {to, size}, remote = {(void *)from, size};
     int ends[2];
@@ -36,7 +35,7 @@ bool hook_stub_number(const uint8_t *stub, long *number)
 {
     struct hook_stub_header header;
 
-    if (!read_safely((uintptr_t)stub - sizeof(header), &header, sizeof(header)) ||
+    if (!hook_read((uintptr_t)stub - sizeof(header), &header, sizeof(header)) ||
         header.magic != HOOK_STUB_MAGIC)
         return false;
     *number = (int32_t)header.number;

@@ -71,6 +71,9 @@ struct hook_stub_header {
     uint32_t magic;
 };
 
+/* Lets the kernel read memory that may be unmapped. */
+bool hook_read(uintptr_t from, void *to, size_t size);
+
 /* Reads a stub's system call number from its header, which may be unmapped. False: it is no stub.
  */
 bool hook_stub_number(const uint8_t *stub, long *number);

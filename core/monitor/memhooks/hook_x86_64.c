@@ -454,8 +454,8 @@ __asm__(".pushsection .rodata\n"
         "hook_end munmap, 0, 1\n"
 
         /* Private anonymous memory where the kernel puts it leaves what threads know of mappings
-         * true. The hook reports code from a file in any case. Only what is neither of a file nor
-         * MAP_HUGETLB is as long as it says. */
+         * true. The hook reports code from a file in any case, and what the dynamic linker maps.
+         * Only what is neither of a file nor MAP_HUGETLB is as long as it says. */
         "hook_begin mmap\n"
         "testb $4, %dl\n" /* PROT_EXEC */
         "jnz 4f\n"
@@ -467,6 +467,8 @@ __asm__(".pushsection .rodata\n"
         "testb $0x20, %r10b\n"
         "jnz 3f\n"
         "testb $4, %dl\n"
+        "jnz 8f\n"
+        "testl $0x800, %r10d\n" /* MAP_DENYWRITE */
         "jnz 8f\n"
         "3: testb $0x10, %r10b\n" /* MAP_FIXED */
         "jz 7f\n"

@@ -28,6 +28,7 @@ static struct {
     struct modules_count looked_at; /* the files that the last look saw; under open_lock */
     /* The number of loads that the last look saw, and one; by name (1) and else (0). 0: none. */
     _Atomic uint64_t looked[2];
+    atomic_bool walked; /* no file is mapped that was before the hooks, and is in no list */
 } hooks;
 
 /* ---- open and close --------------------------------------------------------------------- */
@@ -68,23 +69,13 @@ static int start(const struct hook_sites *sites, uint64_t epoch, const struct mo
     hooks.looked_at = *now;
     atomic_store(&hooks.looked[0], 0);
     atomic_store(&hooks.looked[1], 0);
+    atomic_store(&hooks.walked, false);
     hook_state_name(hooks.state, epoch);
     atomic_store(&hooks.state->hook, hook_call);
     rc = hook_stubs_install(sites, hooks.state);
     if (!rc)
         atomic_store(&hooks.epoch, epoch);
     return rc;
-}
-
-/* Looking took place before the hooks were in place. It need not be repeated if no file came
- * meanwhile: one that comes from now on is noticed. */
-static void take_first_look(bool asked, const struct modules_count *before)
-{
-    uint64_t seen = hook_call_loads();
-    struct modules_count now;
-
-    if (modules_are_settled(&now) && now.added == before->added && now.listed == before->listed)
-        atomic_store(&hooks.looked[asked], seen + 1);
 }
 
 /* Nothing is known to change mappings past the hooks? */
@@ -99,11 +90,57 @@ static int check_bypass(void)
                 : 0;
 }
 
+static int fail_unsettled(void)
+{
+    return hmreg_fail(-EBUSY, "memhooks: the dynamic linker is just loading or unloading files, or "
+                              "another loader has mapped the code of one");
+}
+
+/* Has the linker entered what it mapped last? */
+static bool has_entered(void)
+{
+    uint64_t address = hook_call_linkers();
+    bool gone, entered;
+
+    if (!address || address == HOOK_CALL_NOWHERE)
+        return !address;
+    entered = modules_have(address, &gone);
+    if (gone)
+        hook_call_forget_linkers(address);
+    return entered;
+}
+
 static int check_settled(struct modules_count *now)
 {
-    return modules_are_settled(now) ? 0
-                                    : hmreg_fail(-EBUSY, "memhooks: the dynamic linker is just "
-                                                         "loading or unloading files");
+    bool entered = has_entered(); /* first: then it is in a list that is read later */
+
+    return modules_are_settled(now) && entered ? 0 : fail_unsettled();
+}
+
+/* The file that was being loaded when the hooks were installed is known by its mapping only. */
+static int check_unlisted(void)
+{
+    if (atomic_load(&hooks.walked))
+        return 0;
+    if (modules_is_one_unlisted())
+        return fail_unsettled();
+    atomic_store(&hooks.walked, true);
+    return 0;
+}
+
+/* Looking took place before the hooks were in place. It need not be repeated if no file came
+ * meanwhile: one that comes from now on is noticed. */
+static void take_first_look(bool asked, const struct modules_count *before)
+{
+    uint64_t seen = hook_call_loads();
+    struct hmreg_error last;
+    struct modules_count now;
+
+    hmreg_error_save(&last);
+    if (!check_unlisted() && !check_settled(&now) && now.added == before->added &&
+        now.listed == before->listed)
+        atomic_store(&hooks.looked[asked], seen + 1);
+    hmreg_error_restore(&last);
 }
 
 int memhooks_open(bool asked)
@@ -218,33 +255,40 @@ uint64_t memhooks_loads(void)
     return hook_call_loads();
 }
 
-/* Was a file unloaded that was loaded since the last look? It may have changed memory past the
- * hooks, and cannot be looked at any more. Which file was unloaded is not known: any one counts. */
-static bool has_missed_one(const struct modules_count *now)
+/* Was a file unloaded since the last look, of those loaded since then? It may have changed memory
+ * past the hooks, and cannot be looked at any more. Which file was unloaded is not known: any one
+ * counts. seen: before this look looked for those that do so; now: after. */
+static bool has_missed_one(const struct modules_count *seen, const struct modules_count *now)
 {
     struct modules_count before;
 
     pthread_mutex_lock(&open_lock);
     before = hooks.looked_at;
-    hooks.looked_at = *now;
+    hooks.looked_at = *seen;
     pthread_mutex_unlock(&open_lock);
     return now->added != before.added && now->added - before.added != now->listed - before.listed;
 }
 
+/* By name: whatever is loaded, the hooks stay. So what such a look saw does not count for others.
+ */
 int memhooks_look(bool asked, uint64_t *seen)
 {
-    struct modules_count now;
+    struct modules_count before, now;
     int rc;
 
     *seen = hook_call_loads();
     if (atomic_load(&hooks.looked[asked]) == *seen + 1) /* for another domain */
         return 0;
-    rc = check_settled(&now);
+    rc = check_unlisted();
+    rc = rc ? rc : check_settled(&before);
     if (rc)
         return rc;
-    if (has_missed_one(&now))
-        change_all();
-    rc = asked ? 0 : check_bypass();
+    if (!asked) {
+        rc = check_bypass();
+        (void)modules_are_settled(&now);
+        if (has_missed_one(&before, &now))
+            change_all();
+    }
     rc = rc ? rc : hook_missing_sites();
     if (!rc)
         atomic_store(&hooks.looked[asked], *seen + 1);

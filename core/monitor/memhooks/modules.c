@@ -6,6 +6,10 @@
  */
 #include "core/monitor/memhooks/modules.h"
 
+#include "core/base/maps.h"
+#include "core/monitor/memhooks/hook_state.h"
+
+#include <dlfcn.h>
 #include <elf.h>
 #include <stdint.h>
 #include <string.h>
@@ -221,6 +225,76 @@ bool modules_are_settled(struct modules_count *now)
     if (settling.first)
         dl_iterate_phdr(find_unsettled, &settling);
     return settling.settled;
+}
+
+/* ---- files that are in no list yet ------------------------------------------------------ */
+
+#if __GLIBC_PREREQ(2, 35)
+#pragma weak _dl_find_object
+
+/* Takes no lock, and knows the files of all namespaces; a file from after it is in a list until
+ * before it is unmapped. */
+static bool is_listed(uint64_t address)
+{
+    struct dl_find_object found;
+
+    return !_dl_find_object || !_dl_find_object((void *)(uintptr_t)address, &found);
+}
+#else
+static bool is_listed(uint64_t address)
+{
+    return true;
+}
+#endif
+
+/* The linker may have reserved the range by memory without any right. */
+static bool may_be_file(const struct map *map)
+{
+    return !map->anonymous || !map->readable;
+}
+
+bool modules_have(uint64_t address, bool *gone)
+{
+    struct maps maps;
+    struct map map;
+    int found;
+
+    *gone = false;
+    if (is_listed(address))
+        return true;
+    maps_begin(&maps, NULL);
+    found = maps_next(&maps, address, &map);
+    maps_end(&maps);
+    *gone = !found || (found == 1 && (map.start > address || !may_be_file(&map)));
+    return *gone;
+}
+
+/* The memory may be unmapped meanwhile. */
+static bool begins_as_elf(uint64_t start)
+{
+    char magic[SELFMAG];
+
+    return hook_read(start, magic, SELFMAG) && memcmp(magic, ELFMAG, SELFMAG) == 0;
+}
+
+/* Code is in a file's first mapping or in its second one. Other files whose code is mapped, as some
+ * make for code that they have generated, do not begin as those of the linker do. */
+bool modules_is_one_unlisted(void)
+{
+    struct map map, before = {.start = 0};
+    bool unlisted = false;
+    struct maps maps;
+
+    maps_begin(&maps, NULL);
+    for (uint64_t at = 0; !unlisted && maps_next(&maps, at, &map) == 1; at = map.end) {
+        bool follows = before.end == map.start && before.end && !before.anonymous;
+
+        if (map.executable && !map.anonymous && !is_listed(map.start))
+            unlisted = begins_as_elf(map.start) || (follows && begins_as_elf(before.start));
+        before = map;
+    }
+    maps_end(&maps);
+    return unlisted;
 }
 
 /* ---- what changes mappings past libc ---------------------------------------------------- */

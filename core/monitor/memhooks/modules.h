@@ -28,6 +28,14 @@ struct modules_count {
  * *now in any case. */
 bool modules_are_settled(struct modules_count *now);
 
+/* Does a list have the file that is mapped at this address, or is it mapped no more (*gone)? glibc
+ * maps a file before it says RT_ADD and enters it. Before glibc 2.35: true. */
+bool modules_have(uint64_t address, bool *gone);
+
+/* Is code of a file mapped that is in no list: is the linker about to enter it? Reads the kernel's
+ * list of mappings; false if there is none, and before glibc 2.35. */
+bool modules_is_one_unlisted(void);
+
 /* Calls look() for each file, until it returns nonzero, and returns that; last with NULL if more
  * files are loaded than the linker shows: before glibc 2.35 it hides the files of other namespaces.
  * The linker's list is locked meanwhile: nothing is loaded or unloaded. look() may not load or
