@@ -180,20 +180,24 @@ static void read_some(void *arg)
     read_events(arg);
 }
 
-/* Ends the watches of the mappings that touch a range; known: it is watched. */
+/* Ends the watches of the mappings that touch a range; known: it is watched, and its watch ends
+ * also where the list of mappings cannot be read (chroot(2)). */
 static void end_in(struct userfault *userfault, const struct span *span, bool known)
 {
     uint64_t at = span->start;
     struct maps maps;
     struct map map;
+    int rc = 1;
 
     maps_begin(&maps, &userfault->watching.maps);
-    while (at < span->end && maps_next(&maps, at, &map) == 1 && map.start < span->end) {
+    while (at < span->end && (rc = maps_next(&maps, at, &map)) == 1 && map.start < span->end) {
         if (known || may_be_watched(userfault, map.start))
             uffd_leave(userfault->file.fd, map.start, map.end, read_some, userfault);
         at = map.end;
     }
     maps_end(&maps);
+    if (rc < 0 && known)
+        uffd_leave(userfault->file.fd, at, span->end, read_some, userfault);
 }
 
 /* Ends every watch, and returns when no thread sleeps for an event any more. A child made without
@@ -208,9 +212,12 @@ static void end_watches(struct userfault *userfault)
 {
     static const struct span all = {0, UINT64_MAX};
     const struct watching *watching = &userfault->watching;
+    uint64_t at = (uintptr_t)userfault->memory;
+    struct span own = {at, at + own_size(userfault)};
 
     do {
         userfault->moved = false;
+        end_in(userfault, &own, true);
         for (size_t i = 0; i < watching->count; i++)
             end_in(userfault, &watching->spans[i], true);
         end_in(userfault, &all, false);
