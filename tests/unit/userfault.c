@@ -131,6 +131,27 @@ int __wrap_ioctl(int fd, unsigned long request, void *arg)
     return __real_ioctl(fd, request, arg);
 }
 
+/* The process forks when the spans have moved to a new place and their owner does not know yet, as
+ * another thread may. */
+static bool forks;
+static pid_t forked;
+
+void *__real_realloc(void *memory, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+
+void *__wrap_realloc(void *memory, size_t size)
+{
+    void *moved = __real_realloc(memory, size);
+
+    if (!forks || !memory || moved == memory)
+        return moved;
+    forks = false;
+    forked = fork();
+    if (!forked)
+        _exit(0);
+    return moved;
+}
+
 static bool is_reported(struct change_reader *reader)
 {
     struct change change;
@@ -454,6 +475,33 @@ TEST(close__while_watched_memory_changes_all_the_time__ends)
         assert_int_equal(munmap(at, page), 0);
         end_copy(child);
     }
+}
+
+TEST(fork__while_the_spans_get_a_larger_place__child_lives)
+{
+    enum { SPANS = 600 };
+    struct userfault_client client = {.needs = need_nothing};
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *memory, *block = NULL;
+
+    test_forks_with_threads();
+    memory = open_and_watch(&client, 1, 2 * SPANS);
+    forks = true;
+    for (size_t i = 2; i < 2 * SPANS && forks; i += 2) {
+        char *at = memory + i * page;
+
+        free(block); /* what is behind the spans is in use, so that they move */
+        assert_ptr_equal(mmap(at, page, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
+                         at);
+        assert_int_equal(userfault_watch(userfault, (uintptr_t)at, (uintptr_t)at + page), 0);
+        block = malloc(4000);
+    }
+    assert_false(forks);
+    test_await(forked);
+    free(block);
+    userfault_close(userfault, &client);
+    assert_int_equal(munmap(memory, 2 * SPANS * page), 0);
 }
 
 /* ---- the thread's rest ------------------------------------------------------------------ */

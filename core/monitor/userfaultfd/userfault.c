@@ -408,12 +408,13 @@ static void stop(struct userfault *userfault)
  * table of descriptors of its own, and the parent closed its descriptor, the kernel would still
  * report the parent's changes, and the parent's threads would sleep for ever. Nothing is watched in
  * the child. The stack stays mapped: in a child made without fork handlers libc still lists the
- * thread, by data that lies on the stack. */
+ * thread, by data that lies on the stack. Nor are the spans freed: a thread of the parent may have
+ * been about to replace them. */
 static void forget_parents(void)
 {
     if (!shared)
         return;
-    watching_close(&shared->watching);
+    owned_fd_close(&shared->watching.maps);
     owned_fd_close(&shared->file);
     munmap(shared->stop_page, shared->page);
     shared = NULL;
