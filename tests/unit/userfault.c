@@ -99,6 +99,13 @@ static void hold_event(int fd, const struct uffdio_range *ended)
 
 static bool begin_fails; /* registering the monitor's own memory does */
 
+static uint64_t no_border; /* 0, or where the process has no room for one more mapping to begin */
+
+static bool is_at_limit(const struct uffdio_range *ended)
+{
+    return no_border && (ended->start == no_border || ended->start + ended->len == no_border);
+}
+
 static bool by_text; /* the kernel answers no queries about mappings: it does since Linux 6.11 */
 
 int __real_ioctl(int fd, unsigned long request, void *arg);
@@ -116,11 +123,33 @@ int __wrap_ioctl(int fd, unsigned long request, void *arg)
         atomic_store(&late_event.held, false);
     if (request == UFFDIO_UNREGISTER)
         hold_event(fd, arg);
-    if (request == UFFDIO_REGISTER && begin_fails) {
+    if ((request == UFFDIO_REGISTER && begin_fails) ||
+        (request == UFFDIO_UNREGISTER && is_at_limit(arg))) {
         errno = ENOMEM;
         return -1;
     }
     return __real_ioctl(fd, request, arg);
+}
+
+/* The process forks when the spans have moved to a new place and their owner does not know yet, as
+ * another thread may. */
+static bool forks;
+static pid_t forked;
+
+void *__real_realloc(void *memory, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+
+void *__wrap_realloc(void *memory, size_t size)
+{
+    void *moved = __real_realloc(memory, size);
+
+    if (!forks || !memory || moved == memory)
+        return moved;
+    forks = false;
+    forked = fork();
+    if (!forked)
+        _exit(0);
+    return moved;
 }
 
 static bool is_reported(struct change_reader *reader)
@@ -448,6 +477,33 @@ TEST(close__while_watched_memory_changes_all_the_time__ends)
     }
 }
 
+TEST(fork__while_the_spans_get_a_larger_place__child_lives)
+{
+    enum { SPANS = 600 };
+    struct userfault_client client = {.needs = need_nothing};
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *memory, *block = NULL;
+
+    test_forks_with_threads();
+    memory = open_and_watch(&client, 1, 2 * SPANS);
+    forks = true;
+    for (size_t i = 2; i < 2 * SPANS && forks; i += 2) {
+        char *at = memory + i * page;
+
+        free(block); /* what is behind the spans is in use, so that they move */
+        assert_ptr_equal(mmap(at, page, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
+                         at);
+        assert_int_equal(userfault_watch(userfault, (uintptr_t)at, (uintptr_t)at + page), 0);
+        block = malloc(4000);
+    }
+    assert_false(forks);
+    test_await(forked);
+    free(block);
+    userfault_close(userfault, &client);
+    assert_int_equal(munmap(memory, 2 * SPANS * page), 0);
+}
+
 /* ---- the thread's rest ------------------------------------------------------------------ */
 
 static int count_threads(void)
@@ -565,6 +621,58 @@ TEST(rest__large_mapping_is_still_watched__unwatched_and_a_late_unwatch_does_not
     assert_int_equal(munmap(memory, pages * page), 0);
     userfault_close(userfault, &client);
     end_copy(child);
+}
+
+/* A long mapping is unregistered in pieces of 1 GiB, each of which is a mapping for a moment. */
+TEST(rest__watched_mapping_and_no_room_for_mappings__unwatched)
+{
+    struct userfault_client client = {.needs = need_nothing};
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), gigabyte = (size_t)1 << 30;
+    char *own = open_and_watch(&client, 1, 2), *at;
+    char *free_place =
+        mmap(NULL, 3 * gigabyte, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint64_t border = ((uintptr_t)free_place / gigabyte + 2) * gigabyte, before;
+    pid_t child;
+
+    assert_ptr_not_equal(free_place, MAP_FAILED);
+    at = (char *)(uintptr_t)border - page;
+    assert_int_equal(mprotect(at, 2 * page, PROT_READ | PROT_WRITE), 0);
+    assert_int_equal(userfault_watch(userfault, border - page, border + page), 0);
+    no_border = border;
+    child = keep_copy();
+    before = events();
+    assert_true(userfault_rest(userfault));
+    assert_int_equal(munmap(at, 2 * page), 0);
+    assert_int_equal(events(), before);
+    no_border = 0;
+    userfault_close(userfault, &client);
+    assert_int_equal(munmap(own, page), 0);
+    assert_int_equal(munmap(free_place, 3 * gigabyte), 0);
+    end_copy(child);
+}
+
+/* Before Linux 6.11 the list is opened each time that it is read. */
+static int end_without_a_list(void)
+{
+    struct userfault_client client = {.needs = need_nothing};
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *memory;
+
+    by_text = true;
+    memory = open_and_watch(&client, 1, 2);
+    if (chroot("/usr"))
+        return 77;
+    alarm(20); /* what is watched and not read waits for ever */
+    assert_true(userfault_rest(userfault));
+    assert_int_equal(munmap(memory, page), 0);
+    userfault_close(userfault, &client);
+    return 0;
+}
+
+TEST(rest__program_has_gone_to_where_no_proc_is__unwatched)
+{
+    test_forks_with_threads();
+    test_in_child_or_skip(end_without_a_list(), "this process may not call chroot(2)");
 }
 
 /* unshare(2) says EINVAL in a process of several threads. */

@@ -61,7 +61,8 @@ bool uffd_leave(int fd, uint64_t start, uint64_t end, void (*between)(void *arg)
     for (uint64_t at = start, next; at < end; at = next) {
         next = (at / PIECE + 1) * PIECE;
         next = next < end ? next : end;
-        uffd_unwatch(fd, at, next);
+        if (uffd_unwatch(fd, at, next) && next < end) /* a piece is a mapping more, of the most */
+            uffd_unwatch(fd, at, next = end);
         if (between)
             between(arg);
     }

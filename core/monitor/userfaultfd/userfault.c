@@ -180,20 +180,24 @@ static void read_some(void *arg)
     read_events(arg);
 }
 
-/* Ends the watches of the mappings that touch a range; known: it is watched. */
+/* Ends the watches of the mappings that touch a range; known: it is watched, and its watch ends
+ * also where the list of mappings cannot be read (chroot(2)). */
 static void end_in(struct userfault *userfault, const struct span *span, bool known)
 {
     uint64_t at = span->start;
     struct maps maps;
     struct map map;
+    int rc = 1;
 
     maps_begin(&maps, &userfault->watching.maps);
-    while (at < span->end && maps_next(&maps, at, &map) == 1 && map.start < span->end) {
+    while (at < span->end && (rc = maps_next(&maps, at, &map)) == 1 && map.start < span->end) {
         if (known || may_be_watched(userfault, map.start))
             uffd_leave(userfault->file.fd, map.start, map.end, read_some, userfault);
         at = map.end;
     }
     maps_end(&maps);
+    if (rc < 0 && known)
+        uffd_leave(userfault->file.fd, at, span->end, read_some, userfault);
 }
 
 /* Ends every watch, and returns when no thread sleeps for an event any more. A child made without
@@ -208,9 +212,12 @@ static void end_watches(struct userfault *userfault)
 {
     static const struct span all = {0, UINT64_MAX};
     const struct watching *watching = &userfault->watching;
+    uint64_t at = (uintptr_t)userfault->memory;
+    struct span own = {at, at + own_size(userfault)};
 
     do {
         userfault->moved = false;
+        end_in(userfault, &own, true);
         for (size_t i = 0; i < watching->count; i++)
             end_in(userfault, &watching->spans[i], true);
         end_in(userfault, &all, false);
@@ -401,12 +408,13 @@ static void stop(struct userfault *userfault)
  * table of descriptors of its own, and the parent closed its descriptor, the kernel would still
  * report the parent's changes, and the parent's threads would sleep for ever. Nothing is watched in
  * the child. The stack stays mapped: in a child made without fork handlers libc still lists the
- * thread, by data that lies on the stack. */
+ * thread, by data that lies on the stack. Nor are the spans freed: a thread of the parent may have
+ * been about to replace them. */
 static void forget_parents(void)
 {
     if (!shared)
         return;
-    watching_close(&shared->watching);
+    owned_fd_close(&shared->watching.maps);
     owned_fd_close(&shared->file);
     munmap(shared->stop_page, shared->page);
     shared = NULL;

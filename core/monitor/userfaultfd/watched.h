@@ -46,7 +46,7 @@ struct watching {
 
 void watching_open(struct watching *watching, int fd,
                    bool (*needed)(void *arg, uint64_t start, uint64_t end), void *arg);
-/* Frees without ending any watch: where nothing is watched any more, and in a forked child. */
+/* Frees without ending any watch: where nothing is watched any more. */
 void watching_close(struct watching *watching);
 /* Every watch was ended. */
 void watching_reset(struct watching *watching);
