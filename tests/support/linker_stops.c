@@ -4,6 +4,8 @@
  */
 #include "tests/support/linker_stops.h"
 
+#include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -24,6 +26,54 @@ struct linker_stops *linker_stops_new(void)
 void linker_stops_free(struct linker_stops *stops)
 {
     munmap(stops, sizeof(*stops));
+}
+
+/* ---- the linker ------------------------------------------------------------------------- */
+
+/* Is a part of one of the tests' libraries mapped that the linker does not know? It maps a file
+ * before it enters it. */
+static bool has_unlisted(bool code)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    bool unlisted = false;
+#if __GLIBC_PREREQ(2, 35)
+    struct dl_find_object found;
+    unsigned long start;
+    char line[512];
+
+    while (maps && !unlisted && fgets(line, sizeof(line), maps))
+        unlisted = sscanf(line, "%lx-", &start) == 1 && (!code || strstr(line, " r-xp ")) &&
+                   (strstr(line, "/libtest_loads_") || strstr(line, "/true")) &&
+                   _dl_find_object((void *)start, &found);
+#endif
+    if (maps)
+        fclose(maps);
+    return unlisted;
+}
+
+bool linker_is_busy(void)
+{
+    const struct r_debug *list = NULL;
+
+    for (const ElfW(Dyn) *entry = _DYNAMIC; entry->d_tag; entry++)
+        if (entry->d_tag == DT_DEBUG)
+            list = (const void *)entry->d_un.d_ptr;
+    while (list) {
+        if (__atomic_load_n(&list->r_state, __ATOMIC_ACQUIRE) != RT_CONSISTENT)
+            return true;
+#if __GLIBC_PREREQ(2, 35)
+        list = list->r_version > 1 ? (const void *)((const struct r_debug_extended *)list)->r_next
+                                   : NULL;
+#else
+        list = NULL;
+#endif
+    }
+    return has_unlisted(true);
+}
+
+bool linker_may_be_busy(void)
+{
+    return linker_is_busy() || has_unlisted(false);
 }
 
 /* ---- the child -------------------------------------------------------------------------- */

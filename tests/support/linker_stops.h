@@ -41,4 +41,12 @@ void linker_stops_end(struct linker_stops *stops);
 void linker_stops_start_thread(struct linker_stops *stops, void (*deed)(void));
 void linker_stops_do(struct linker_stops *stops, void (*deed)(void));
 
+/* Is the dynamic linker loading or unloading a file, as its lists and the kernel's tell? It maps a
+ * file before it enters it, and says so only then. Of mapped files it looks at those of loads.c,
+ * and at /bin/true. */
+bool linker_is_busy(void);
+/* The same, or it has mapped the first part of a file, without code: the hook of the next part may
+ * have run. */
+bool linker_may_be_busy(void);
+
 #endif

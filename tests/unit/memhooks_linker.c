@@ -17,6 +17,7 @@
 #include "core/monitor/memhooks/memhooks.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <link.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -104,46 +105,6 @@ static enum hmreg_monitor active(void)
 static bool has_hooks(void)
 {
     return active() == HMREG_MONITOR_MEMHOOKS || active() == HMREG_MONITOR_DEFAULT;
-}
-
-/* Is code of a library mapped that the linker does not know? It maps a file before it enters it. */
-static bool has_unlisted_code(void)
-{
-    FILE *maps = fopen("/proc/self/maps", "re");
-    bool unlisted = false;
-#if __GLIBC_PREREQ(2, 35)
-    struct dl_find_object found;
-    unsigned long start;
-    char line[512];
-
-    must(maps);
-    while (!unlisted && fgets(line, sizeof(line), maps))
-        unlisted = sscanf(line, "%lx-%*x r-x%*c", &start) == 1 && strstr(line, " r-xp ") &&
-                   strstr(line, "/libtest_loads_") && _dl_find_object((void *)start, &found);
-#endif
-    fclose(maps);
-    return unlisted;
-}
-
-/* Is the linker loading or unloading, as its lists and the kernel's tell? */
-static bool linker_is_busy(void)
-{
-    const struct r_debug *list = NULL;
-
-    for (const ElfW(Dyn) *entry = _DYNAMIC; entry->d_tag; entry++)
-        if (entry->d_tag == DT_DEBUG)
-            list = (const void *)entry->d_un.d_ptr;
-    while (list) {
-        if (__atomic_load_n(&list->r_state, __ATOMIC_ACQUIRE) != RT_CONSISTENT)
-            return true;
-#if __GLIBC_PREREQ(2, 35)
-        list = list->r_version > 1 ? (const void *)((const struct r_debug_extended *)list)->r_next
-                                   : NULL;
-#else
-        list = NULL;
-#endif
-    }
-    return has_unlisted_code();
 }
 
 static void check_uncached(const struct hmreg_mr *mr)
@@ -327,6 +288,12 @@ static void load_lacking(void)
     must(!dlopen(TEST_LOADS_LACKING, RTLD_NOW));
 }
 
+/* The linker maps it before it finds that it is no library. */
+static void load_program(void)
+{
+    must(!dlopen("/bin/true", RTLD_NOW));
+}
+
 static void load_lacking_into_another(void)
 {
     must(!dlmopen(LM_ID_NEWLM, TEST_LOADS_LACKING, RTLD_NOW));
@@ -352,16 +319,19 @@ static void load_change_unload_another(void)
     unload();
 }
 
+enum { MARKED = 1, WITH_LIBC = 7 };
+
 static const struct load every_load[] = {
     {"dlopen", NULL, load_harmless, STAYS, false, false},
-    {"dlopen, marked", NULL, load_marked, GIVES_WAY, false, false},
+    [MARKED] = {"dlopen, marked", NULL, load_marked, GIVES_WAY, false, false},
     {"dlopen, marked, code in the first mapping", NULL, load_joined, GIVES_WAY, false, false},
     {"RTLD_DEEPBIND", NULL, load_harmless_deep, STAYS, false, false},
     {"RTLD_DEEPBIND, marked", NULL, load_marked_deep, GIVES_WAY, false, false},
     {"dlmopen, without a libc", NULL, load_harmless_into_another, STAYS, false, false},
     {"dlmopen, marked, without a libc", NULL, load_marked_into_another, GIVES_WAY, false, false},
-    {"dlmopen, with a libc", NULL, load_libc_into_another, GIVES_WAY, false, false},
+    [WITH_LIBC] = {"dlmopen, with a libc", NULL, load_libc_into_another, GIVES_WAY, false, false},
     {"dlopen that fails", NULL, load_lacking, STAYS, false, false},
+    {"dlopen of a program", NULL, load_program, STAYS, false, false},
     {"dlmopen that fails", NULL, load_lacking_into_another, STAYS, false, false},
     {"dlclose", load_harmless, unload, STAYS, false, true},
     {"dlclose of a namespace", load_harmless_into_another, unload, STAYS, false, true},
@@ -483,9 +453,6 @@ static void run_load(const struct load *load, enum deed deed, unsigned step)
     stops->only = -1;
     rc = linker_stops_run(stops, in_child);
     count = stops->count;
-    if (getenv("LINKER_SHOW"))
-        fprintf(stderr, "%s, %s: %ld stops, %u uncached, rc %d\n", load->name, deed_names[deed],
-                count, stops->uncached, rc);
     if (!rc)
         assert_true(count && (stops->uncached || load->maps_nothing));
     for (long at = 0; !rc && at < count; at += step) {
@@ -501,12 +468,19 @@ static void run_load(const struct load *load, enum deed deed, unsigned step)
         fail_msg("%s, %s: exit status %d", load->name, deed_names[deed], rc);
 }
 
+static int can_hook(void)
+{
+    prepare_process();
+    get_cached();
+    return 0;
+}
+
+/* The first tier: one load at each of its stops, of the others some. */
 static void run_loads(enum deed deed)
 {
-    unsigned step = getenv("HMREG_TEST_LONG") ? 1 : 29;
-
+    test_in_child_or_skip(can_hook(), "libc cannot be hooked here");
     for (size_t i = 0; i < sizeof(every_load) / sizeof(every_load[0]); i++)
-        run_load(&every_load[i], deed, step);
+        run_load(&every_load[i], deed, i == MARKED || getenv("HMREG_TEST_LONG") ? 1 : 37);
 }
 
 TEST(load__another_thread_hits__nothing_stale)
@@ -527,6 +501,74 @@ TEST(load__another_thread_makes_the_first_get__nothing_stale)
 TEST(load__another_thread_closes_and_opens__nothing_stale)
 {
     run_loads(CLOSE);
+}
+
+/* ---- forks ------------------------------------------------------------------------------ */
+
+static atomic_uint forked_busy;
+
+/* In the child nobody goes on loading: the linker's lists stay as they are, and so does the reason.
+ */
+static int get_in_fork(void)
+{
+    bool busy = linker_is_busy(), may_be = linker_may_be_busy();
+    struct hmreg_mr *mr;
+
+    open_library();
+    for (int i = 0; i < 3; i++) {
+        must(hmreg_mr_get(fixture.domain, page_at(0), 10, HMREG_ACCESS_REMOTE, &mr) == 0);
+        if (i && busy)
+            check_uncached(mr);
+        else if (i && !may_be)
+            must(test_info_of(mr).cached);
+        hmreg_mr_put(mr);
+    }
+    close_library();
+    return 0;
+}
+
+static void fork_and_get(void)
+{
+    int status = 0;
+    pid_t child;
+
+    atomic_fetch_add(&forked_busy, linker_is_busy());
+    child = test_fork();
+    if (child == 0)
+        _exit(get_in_fork());
+    must(waitpid(child, &status, 0) == child && status == 0);
+}
+
+static int fork_while_loading(struct linker_stops *stops)
+{
+    run.stops = stops;
+    prepare_process();
+    linker_stops_start_thread(stops, fork_and_get);
+    get_cached();
+    if (!linker_stops_begin(stops))
+        return 77;
+    run.load->load();
+    linker_stops_end(stops);
+    must(atomic_load(&forked_busy));
+    get(0);
+    must(!has_hooks());
+    return 0;
+}
+
+TEST(fork__while_a_thread_loads__child_gets_uncached_with_the_reason)
+{
+    struct linker_stops *stops = linker_stops_new();
+    int rc;
+
+    test_forks_wipe();
+    run.load = &every_load[WITH_LIBC];
+    stops->only = -1;
+    rc = linker_stops_run(stops, fork_while_loading);
+    run.load = NULL;
+    linker_stops_free(stops);
+    if (rc == 77)
+        test_skip("libc cannot be hooked, or children cannot be traced here");
+    assert_int_equal(rc, 0);
 }
 
 /* ---- one thread, in a process of its own ------------------------------------------------ */
@@ -616,6 +658,52 @@ TEST(load_change_unload__between_two_gets__not_stale)
 {
     test_in_child_or_skip(between_gets(load_change_unload), "libc cannot be hooked here");
     test_in_child_or_skip(between_gets(load_change_unload_another), "libc cannot be hooked here");
+}
+
+/* ---- a library that is in no list ------------------------------------------------------- */
+
+/* As the linker would, the program maps a library with its code. */
+static int gets_beside_unlisted(unsigned count)
+{
+    int file = open(TEST_LOADS_JOINED, O_RDONLY | O_CLOEXEC);
+    size_t len = 4 * fixture_page();
+    void *mapped;
+
+    prepare_alone();
+    mapped = mmap(NULL, len, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0);
+    must(mapped != MAP_FAILED);
+    for (unsigned i = 0; i < count; i++) {
+        struct hmreg_mr *mr;
+
+        must(hmreg_mr_get(fixture.domain, page_at(0), 10, HMREG_ACCESS_REMOTE, &mr) == 0);
+        if (i < 10)
+            check_uncached(mr);
+        hmreg_mr_put(mr);
+    }
+    must(munmap(mapped, len) == 0);
+    return 0;
+}
+
+static int gets_until_unmapped(void)
+{
+    gets_beside_unlisted(10);
+    get_cached();
+    return 0;
+}
+
+static int gets_for_long(void)
+{
+    gets_beside_unlisted(5000);
+    get(0);
+    must(!has_hooks());
+    return 0;
+}
+
+TEST(library_in_no_list__first_gets__uncached_until_it_is_unmapped_or_stays)
+{
+    test_in_child_or_skip(can_hook(), "libc cannot be hooked here");
+    test_in_child_or_skip(gets_until_unmapped(), "libc cannot be hooked here");
+    test_in_child_or_skip(gets_for_long(), "libc cannot be hooked here");
 }
 
 /* ---- while a look is under way ---------------------------------------------------------- */

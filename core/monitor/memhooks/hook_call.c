@@ -127,11 +127,6 @@ static bool is_gone(uint64_t stack, uint64_t number)
     return rc == -EAGAIN;
 }
 
-static bool is_of_this_process(const struct hook_state *hooks, uint64_t number)
-{
-    return !((number ^ atomic_load(&hooks->begun)) >> HOOK_COUNT_BITS);
-}
-
 /* The number is read first. Numbers do not recur: if it can be taken, it was the frame's all the
  * time, and the stack that was read meanwhile is that of the same call. */
 static void end_if_gone(struct hook_state *hooks, struct hook_frame *frame)
@@ -142,8 +137,7 @@ static void end_if_gone(struct hook_state *hooks, struct hook_frame *frame)
         !atomic_compare_exchange_strong(&frame->number, &number, 0))
         return;
     atomic_store(&frame->stack, 0);
-    if (is_of_this_process(hooks, number))
-        atomic_fetch_add(&hooks->ended, 1);
+    atomic_fetch_add(&hooks->ended, 1);
 }
 
 void hook_call_end_abandoned(struct hook_state *hooks)

@@ -63,6 +63,6 @@ void hook_state_name(struct hook_state *state, uint64_t epoch)
     name = name ? name : UINT64_C(1) << HOOK_COUNT_BITS;
     if (atomic_load(&state->begun) >> HOOK_COUNT_BITS == name >> HOOK_COUNT_BITS)
         return;
-    atomic_store(&state->begun, name);
-    atomic_store(&state->ended, name);
+    atomic_fetch_add(&state->begun, name); /* threads of the child may be in calls */
+    atomic_fetch_add(&state->ended, name);
 }

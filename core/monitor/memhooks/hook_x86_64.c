@@ -278,9 +278,7 @@ _Static_assert(offsetof(struct hook_stub_header, arch) == 12, "the stubs' offset
  * an earlier call with the same stack pointer.
  *
  * A call that ends in another process than it began in (a signal handler forked) finds no frame
- * there, where the table was wiped, and one during which the process got its name (a child of a
- * fork opened the library) finds a number of another name, above bit 39: each counts as one that
- * began and ended.
+ * there, where the table was wiped: it counts as one that began and ended.
  */
 __asm__(".pushsection .rodata\n"
         ".macro hook_begin name\n"
@@ -324,12 +322,8 @@ __asm__(".pushsection .rodata\n"
         "  xchgq %rax, 8(%r11)\n"
         "  testq %rax, %rax\n"
         "  jz .Ltaken\\@\n"
-        "  movq hook_\\name(%rip), %rcx\n"
-        "  xorq 24(%rcx), %rax\n"
-        "  addq %rax, %rax\n"
-        "  shrq $41, %rax\n"
-        "  jnz .Lfound\\@\n"
-        "  lock incq 32(%rcx)\n"
+        "  movq hook_\\name(%rip), %rax\n"
+        "  lock incq 32(%rax)\n"
         ".Lfound\\@:\n"
         "  movq hook_\\name(%rip), %rax\n"
         "  movl $1, %ecx\n"
@@ -434,12 +428,6 @@ __asm__(".pushsection .rodata\n"
         "  jz 3f\n"
         "  movq $0, (%r11)\n"
         "  movq hook_\\name(%rip), %r11\n"
-        "  xorq 24(%r11), %rcx\n"
-        "  addq %rcx, %rcx\n"
-        "  shrq $41, %rcx\n"
-        "  jz 6f\n"
-        "  lock incq 24(%r11)\n"
-        "6:\n"
         "  hook_\\name\\()_ended: lock incq 32(%r11)\n"
         "3: leaq 160(%rsp), %rsp\n"
         "  hook_\\name\\()_back: .skip 5\n"

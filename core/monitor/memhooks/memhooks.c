@@ -92,8 +92,7 @@ static int check_bypass(void)
 
 static int fail_unsettled(void)
 {
-    return hmreg_fail(-EBUSY, "memhooks: the dynamic linker is just loading or unloading files, or "
-                              "another loader has mapped the code of one");
+    return hmreg_fail(-EBUSY, "memhooks: the dynamic linker is just loading or unloading files");
 }
 
 /* Has the linker entered what it mapped last? */
@@ -117,15 +116,31 @@ static int check_settled(struct modules_count *now)
     return modules_are_settled(now) && entered ? 0 : fail_unsettled();
 }
 
-/* The file that was being loaded when the hooks were installed is known by its mapping only. */
+#define UNLISTED_MOST 4096 /* looks in a row: each reads the list of mappings */
+
+/* Code that stays unlisted is not the linker's: what has mapped it may have a libc of its own. */
 static int check_unlisted(void)
 {
-    if (atomic_load(&hooks.walked))
+    static atomic_uint looks;
+
+    if (!modules_is_one_unlisted()) {
+        atomic_store(&looks, 0);
         return 0;
-    if (modules_is_one_unlisted())
-        return fail_unsettled();
-    atomic_store(&hooks.walked, true);
-    return 0;
+    }
+    return atomic_fetch_add(&looks, 1) < UNLISTED_MOST
+               ? fail_unsettled()
+               : hmreg_fail(-EOPNOTSUPP, "memhooks: a library is mapped that the dynamic linker "
+                                         "does not know; use userfaultfd or import");
+}
+
+/* A file that was being loaded when the hooks were installed is known by its mapping only. */
+static int check_walked(void)
+{
+    int rc = atomic_load(&hooks.walked) ? 0 : check_unlisted();
+
+    if (!rc)
+        atomic_store(&hooks.walked, true);
+    return rc;
 }
 
 /* Looking took place before the hooks were in place. It need not be repeated if no file came
@@ -137,7 +152,7 @@ static void take_first_look(bool asked, const struct modules_count *before)
     struct modules_count now;
 
     hmreg_error_save(&last);
-    if (!check_unlisted() && !check_settled(&now) && now.added == before->added &&
+    if ((asked || !check_walked()) && !check_settled(&now) && now.added == before->added &&
         now.listed == before->listed)
         atomic_store(&hooks.looked[asked], seen + 1);
     hmreg_error_restore(&last);
@@ -155,7 +170,8 @@ int memhooks_open(bool asked)
         return hmreg_fail(-ENOMEM, "hmreg has no memory for memhooks");
     /* Without the lock: it calls the dynamic linker, whose locks a forking thread may hold. */
     settled = check_settled(&now);
-    rc = asked ? 0 : settled ? settled : check_bypass();
+    rc = asked ? 0 : settled ? settled : check_unlisted();
+    rc = rc || asked ? rc : check_bypass();
     rc = rc ? rc : hook_sites_find(&sites);
     if (rc)
         return rc;
@@ -279,7 +295,7 @@ int memhooks_look(bool asked, uint64_t *seen)
     *seen = hook_call_loads();
     if (atomic_load(&hooks.looked[asked]) == *seen + 1) /* for another domain */
         return 0;
-    rc = check_unlisted();
+    rc = asked ? 0 : check_walked();
     rc = rc ? rc : check_settled(&before);
     if (rc)
         return rc;
