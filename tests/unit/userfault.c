@@ -20,6 +20,7 @@
 #include <stdatomic.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -673,6 +674,35 @@ TEST(rest__program_has_gone_to_where_no_proc_is__unwatched)
 {
     test_forks_with_threads();
     test_in_child_or_skip(end_without_a_list(), "this process may not call chroot(2)");
+}
+
+/* The stop page is locked, too, and the kernel neither discards it nor maps another. */
+static int rest_locked(void)
+{
+    struct rlimit little = {.rlim_cur = 1, .rlim_max = 1};
+    struct userfault_client client = {.needs = need_nothing};
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *memory;
+
+    if (mlockall(MCL_CURRENT | MCL_FUTURE))
+        return 77;
+    memory = open_and_watch(&client, 1, 2);
+    assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &little), 0);
+    if (geteuid() == 0 && setresuid(65534, 65534, 65534))
+        return 77;
+    if (mmap(NULL, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
+        return 77; /* sanitizers lock nothing */
+    alarm(20);
+    assert_true(userfault_rest(userfault));
+    assert_int_equal(munmap(memory, page), 0);
+    userfault_close(userfault, &client);
+    return 0;
+}
+
+TEST(rest__program_has_locked_all_memory_and_may_lock_no_more__ends)
+{
+    test_forks_with_threads();
+    test_in_child_or_skip(rest_locked(), "this process may not lock its memory");
 }
 
 /* unshare(2) says EINVAL in a process of several threads. */

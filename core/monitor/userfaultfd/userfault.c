@@ -295,10 +295,10 @@ static int start_thread(struct userfault *userfault)
                         : hmreg_fail_os(-rc, "userfaultfd refused to watch a page of hmreg's own");
 }
 
-/* The discard of the stop page wakes the thread; it returns when the event is read. Where a sandbox
- * refuses madvise(2), a new page takes its place, which unmaps it. The stop page is first
- * registered again, in case the program gave an adjacent mapping the same flags, so that the two
- * merged and were unwatched together: before `ending`, after which the thread may not end that. */
+/* The discard of the stop page wakes the thread; it returns when the event is read. The stop page
+ * is first registered again, in case the program gave an adjacent mapping the same flags, so that
+ * the two merged and were unwatched together: before `ending`, after which the thread may not end
+ * that. */
 static void stop_thread(struct userfault *userfault)
 {
     uint64_t at = (uintptr_t)userfault->stop_page;
@@ -308,9 +308,7 @@ static void stop_thread(struct userfault *userfault)
     if (owned_fd_is_open(&userfault->file))
         uffd_watch(userfault->file.fd, at, at + userfault->page);
     atomic_store(&userfault->ending, true);
-    if (madvise(userfault->stop_page, userfault->page, MADV_DONTNEED))
-        (void)mmap(userfault->stop_page, userfault->page, PROT_NONE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    thread_discard(userfault->stop_page, userfault->page);
     thread_join(userfault->thread, &userfault->task);
     userfault->runs = false;
     watching_reset(&userfault->watching);
