@@ -692,6 +692,7 @@ static int rest_locked(void)
         return 77;
     if (mmap(NULL, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
         return 77; /* sanitizers lock nothing */
+    assert_int_equal(uffd_ask_watched(0, (uintptr_t)memory, page), -ENOMEM);
     alarm(20);
     assert_true(userfault_rest(userfault));
     assert_int_equal(munmap(memory, page), 0);
