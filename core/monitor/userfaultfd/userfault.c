@@ -81,6 +81,7 @@ struct userfault {
     int begun_rc;       /* of the thread's begin; written before `begun` is posted */
     atomic_bool ending; /* the thread is to end */
     bool moved;         /* since the thread has cleared it; used by the thread only */
+    bool stuck;         /* the thread could not end the watches; written before it ends */
     struct watching watching;
 };
 
@@ -227,6 +228,15 @@ static void end_watches(struct userfault *userfault)
     } while (userfault->moved);
 }
 
+/* Does the kernel say that the stop page is not watched any more? A sandbox that has begun since
+ * may refuse ioctl(2). */
+static bool have_ended(const struct userfault *userfault)
+{
+    int rc = uffd_ask_watched(userfault->file.fd, (uintptr_t)userfault->stop_page, userfault->page);
+
+    return rc == -ENOENT || (rc == -ENOMEM && !uffd_ask_changing(userfault->file.fd));
+}
+
 /* ---- the thread's life ------------------------------------------------------------------ */
 
 /* Without a table of its own the thread has the program's: it finds the descriptor closed, or
@@ -267,10 +277,12 @@ static void *listen_to_events(void *arg)
     while (!atomic_load(&userfault->ending) && owned_fd_is_open(&userfault->file))
         if (await_event(userfault, -1))
             read_events(userfault);
-    if (owned_fd_is_open(&userfault->file))
+    if (owned_fd_is_open(&userfault->file)) {
         end_watches(userfault);
-    else
+        userfault->stuck = !have_ended(userfault);
+    } else {
         lose(userfault);
+    }
     return NULL;
 }
 
@@ -280,6 +292,7 @@ static int start_thread(struct userfault *userfault)
     int rc;
 
     atomic_store(&userfault->ending, false);
+    userfault->stuck = false;
     rc = thread_start(&userfault->thread, &stack, listen_to_events, userfault,
                       "to monitor host memory");
     if (rc)
@@ -293,6 +306,14 @@ static int start_thread(struct userfault *userfault)
     thread_join(userfault->thread, &userfault->task);
     return rc == -EBADF ? rc
                         : hmreg_fail_os(-rc, "userfaultfd refused to watch a page of hmreg's own");
+}
+
+/* No thread reads events any more, and memory is watched: the kernel ends that with the file. */
+static void give_up(struct userfault *userfault)
+{
+    lose(userfault);
+    if (owned_fd_is_open(&userfault->file))
+        close(userfault->file.fd);
 }
 
 /* The discard of the stop page wakes the thread; it returns when the event is read. The stop page
@@ -311,6 +332,8 @@ static void stop_thread(struct userfault *userfault)
     thread_discard(userfault->stop_page, userfault->page);
     thread_join(userfault->thread, &userfault->task);
     userfault->runs = false;
+    if (userfault->stuck)
+        give_up(userfault);
     watching_reset(&userfault->watching);
 }
 
