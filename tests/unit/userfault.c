@@ -30,6 +30,8 @@ static _Atomic uint64_t start, end;
 static atomic_bool watched;
 static _Atomic uint64_t stack; /* an address in the monitor thread's */
 
+static atomic_bool poll_refused; /* by a sandbox that has begun */
+
 int __real_poll(struct pollfd *fds, nfds_t count, int timeout);
 int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout);
 
@@ -38,6 +40,10 @@ int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout)
     int rc;
 
     stack = (uintptr_t)__builtin_frame_address(0);
+    if (poll_refused) {
+        errno = EPERM;
+        return -1;
+    }
     rc = __real_poll(fds, count, timeout);
     if (start && !atomic_exchange(&watched, true))
         userfault_watch(userfault, start, end);
@@ -672,6 +678,23 @@ TEST(rest__sandbox_has_begun_that_refuses_ioctl__nothing_stays_watched)
     all_refused = false;
     assert_false(userfault_is_usable(userfault));
     assert_int_equal(userfault_watch(userfault, at, at + page), -EBADF);
+    userfault_close(userfault, &client);
+}
+
+TEST(change__sandbox_has_begun_that_refuses_poll__is_read)
+{
+    struct userfault_client client = {.needs = need_nothing};
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *memory = open_and_watch(&client, 1, 2);
+    uint64_t before = events();
+
+    atomic_store(&poll_refused, true);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(madvise(memory, page, MADV_DONTNEED), 0);
+    assert_int_equal(events(), before + 3);
+    assert_true(userfault_rest(userfault));
+    atomic_store(&poll_refused, false);
+    assert_int_equal(munmap(memory, page), 0);
     userfault_close(userfault, &client);
 }
 

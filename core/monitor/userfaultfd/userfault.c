@@ -156,11 +156,17 @@ static void lose(struct userfault *userfault)
 
 /* ---- the thread's end ------------------------------------------------------------------- */
 
+/* Where a sandbox that has begun since refuses poll(2) the events are looked for again and again.
+ */
 static bool await_event(const struct userfault *userfault, int ms)
 {
+    static const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000};
     struct pollfd poller = {.fd = userfault->file.fd, .events = POLLIN};
+    int rc = poll(&poller, 1, ms);
 
-    return poll(&poller, 1, ms) > 0 && owned_fd_is_open(&userfault->file);
+    if (rc < 0)
+        nanosleep(&pause, NULL);
+    return rc && owned_fd_is_open(&userfault->file);
 }
 
 /* While a change is under way the kernel does not answer: then the event is read first. */
