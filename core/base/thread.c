@@ -156,6 +156,22 @@ int thread_start(pthread_t *out, const struct thread_stack *stack, void *(*run)(
 
 /* ---- the end ----------------------------------------------------------------------------- */
 
+static bool discard(void *pages, size_t size)
+{
+    return !madvise(pages, size, MADV_DONTNEED);
+}
+
+/* The kernel discards no page that is locked (EINVAL), and at RLIMIT_MEMLOCK mlockall(2) lets it
+ * map none. munlock(2) is called for that answer only, as a sandbox may end the process for it. */
+void thread_discard(void *pages, size_t size)
+{
+    if (discard(pages, size))
+        return;
+    if (errno == EINVAL && !munlock(pages, size) && discard(pages, size))
+        return;
+    (void)mmap(pages, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+}
+
 #define END_YIELDS 64
 #define END_TRIES  2000 /* then the task's number must be another's */
 

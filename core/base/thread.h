@@ -44,6 +44,11 @@ pid_t thread_task(void);
  * task: where the thread has stored thread_task(). */
 void thread_join(pthread_t thread, const pid_t *task);
 
+/* Discards whole pages, which a thread waits for: their end is its sign to end. Where the program
+ * has locked its memory (mlockall(2)) they are unlocked for that; where a sandbox refuses
+ * madvise(2), new pages take their place. */
+void thread_discard(void *pages, size_t size);
+
 /* Names the calling thread, in at most 15 characters. Not pthread_setname_np(3) of another thread,
  * which opens a file: see high_fd.h. */
 void thread_name(const char *name);

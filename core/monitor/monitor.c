@@ -379,7 +379,9 @@ static void note_kernel_lost(struct monitor *monitor)
     if (userfault_is_usable(monitor->userfault))
         return;
     hmreg_error_save(&before);
-    hmreg_fail(-EBADF, "userfaultfd: the program has closed the monitor's descriptor");
+    hmreg_fail(-EBADF,
+               "userfaultfd: the program has closed the monitor's descriptor, or refuses it "
+               "ioctl(2)");
     lose(monitor, HMREG_MONITOR_USERFAULTFD, HMREG_MONITOR_DISABLED);
     hmreg_error_restore(&before);
 }

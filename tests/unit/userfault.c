@@ -20,6 +20,7 @@
 #include <stdatomic.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -29,6 +30,8 @@ static _Atomic uint64_t start, end;
 static atomic_bool watched;
 static _Atomic uint64_t stack; /* an address in the monitor thread's */
 
+static atomic_bool poll_refused; /* by a sandbox that has begun */
+
 int __real_poll(struct pollfd *fds, nfds_t count, int timeout);
 int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout);
 
@@ -37,6 +40,10 @@ int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout)
     int rc;
 
     stack = (uintptr_t)__builtin_frame_address(0);
+    if (poll_refused) {
+        errno = EPERM;
+        return -1;
+    }
     rc = __real_poll(fds, count, timeout);
     if (start && !atomic_exchange(&watched, true))
         userfault_watch(userfault, start, end);
@@ -99,6 +106,8 @@ static void hold_event(int fd, const struct uffdio_range *ended)
 
 static bool begin_fails; /* registering the monitor's own memory does */
 
+static bool all_refused; /* a sandbox has begun */
+
 static uint64_t no_border; /* 0, or where the process has no room for one more mapping to begin */
 
 static bool is_at_limit(const struct uffdio_range *ended)
@@ -119,6 +128,10 @@ int __wrap_ioctl(int fd, unsigned long request, void *arg)
     }
     if (request == UFFDIO_COPY)
         come_by(arg);
+    if (all_refused) {
+        errno = EPERM;
+        return -1;
+    }
     if (request == UFFDIO_COPY && !((struct uffdio_copy *)arg)->len)
         atomic_store(&late_event.held, false);
     if (request == UFFDIO_UNREGISTER)
@@ -651,6 +664,40 @@ TEST(rest__watched_mapping_and_no_room_for_mappings__unwatched)
     end_copy(child);
 }
 
+/* No watch can be ended, but with the file. */
+TEST(rest__sandbox_has_begun_that_refuses_ioctl__nothing_stays_watched)
+{
+    struct userfault_client client = {.needs = need_nothing};
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *memory = open_and_watch(&client, 1, 2);
+    uint64_t at = (uintptr_t)memory;
+
+    all_refused = true;
+    assert_true(userfault_rest(userfault));
+    assert_int_equal(munmap(memory, page), 0);
+    all_refused = false;
+    assert_false(userfault_is_usable(userfault));
+    assert_int_equal(userfault_watch(userfault, at, at + page), -EBADF);
+    userfault_close(userfault, &client);
+}
+
+TEST(change__sandbox_has_begun_that_refuses_poll__is_read)
+{
+    struct userfault_client client = {.needs = need_nothing};
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *memory = open_and_watch(&client, 1, 2);
+    uint64_t before = events();
+
+    atomic_store(&poll_refused, true);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(madvise(memory, page, MADV_DONTNEED), 0);
+    assert_int_equal(events(), before + 3);
+    assert_true(userfault_rest(userfault));
+    atomic_store(&poll_refused, false);
+    assert_int_equal(munmap(memory, page), 0);
+    userfault_close(userfault, &client);
+}
+
 /* Before Linux 6.11 the list is opened each time that it is read. */
 static int end_without_a_list(void)
 {
@@ -673,6 +720,36 @@ TEST(rest__program_has_gone_to_where_no_proc_is__unwatched)
 {
     test_forks_with_threads();
     test_in_child_or_skip(end_without_a_list(), "this process may not call chroot(2)");
+}
+
+/* The stop page is locked, too, and the kernel neither discards it nor maps another. */
+static int rest_locked(void)
+{
+    struct rlimit little = {.rlim_cur = 1, .rlim_max = 1};
+    struct userfault_client client = {.needs = need_nothing};
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *memory;
+
+    if (mlockall(MCL_CURRENT | MCL_FUTURE))
+        return 77;
+    memory = open_and_watch(&client, 1, 2);
+    assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &little), 0);
+    if (geteuid() == 0 && setresuid(65534, 65534, 65534))
+        return 77;
+    if (mmap(NULL, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
+        return 77; /* sanitizers lock nothing */
+    assert_int_equal(uffd_ask_watched(0, (uintptr_t)memory, page), -ENOMEM);
+    alarm(20);
+    assert_true(userfault_rest(userfault));
+    assert_int_equal(munmap(memory, page), 0);
+    userfault_close(userfault, &client);
+    return 0;
+}
+
+TEST(rest__program_has_locked_all_memory_and_may_lock_no_more__ends)
+{
+    test_forks_with_threads();
+    test_in_child_or_skip(rest_locked(), "this process may not lock its memory");
 }
 
 /* unshare(2) says EINVAL in a process of several threads. */

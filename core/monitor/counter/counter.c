@@ -273,16 +273,14 @@ static int start_thread(struct counter_monitor *counter)
 }
 
 /* The stop page's end is counted, also if the program has closed the descriptor, and wakes the
- * thread: an eventfd would be one more descriptor that the program may close. Where a sandbox
- * refuses madvise(2), a new page takes its place. With sharing.h's lock held. */
+ * thread: an eventfd would be one more descriptor that the program may close. With sharing.h's lock
+ * held. */
 static void stop_thread(struct counter_monitor *counter)
 {
     if (!counter->running)
         return;
     atomic_store(&counter->stopping, true);
-    if (madvise(counter->stop_page, counter->page, MADV_DONTNEED))
-        (void)mmap(counter->stop_page, counter->page, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    thread_discard(counter->stop_page, counter->page);
     end_counting(counter);
     sem_post(&counter->ending);
     thread_join(counter->thread, &counter->task);

@@ -82,8 +82,8 @@ int uffd_ask_watched(int fd, uint64_t addr, uint64_t page_size)
     };
     int rc;
 
-    if (from == MAP_FAILED)
-        return -errno;
+    if (from == MAP_FAILED) /* EAGAIN: beyond RLIMIT_MEMLOCK after mlockall(2) */
+        return -ENOMEM;
     rc = ioctl(fd, UFFDIO_COPY, &copy) ? -errno : 0;
     munmap(from, page_size);
     return rc == -EFAULT || rc == -EEXIST ? 0 : rc;

@@ -81,6 +81,7 @@ struct userfault {
     int begun_rc;       /* of the thread's begin; written before `begun` is posted */
     atomic_bool ending; /* the thread is to end */
     bool moved;         /* since the thread has cleared it; used by the thread only */
+    bool stuck;         /* the thread could not end the watches; written before it ends */
     struct watching watching;
 };
 
@@ -155,11 +156,17 @@ static void lose(struct userfault *userfault)
 
 /* ---- the thread's end ------------------------------------------------------------------- */
 
+/* Where a sandbox that has begun since refuses poll(2) the events are looked for again and again.
+ */
 static bool await_event(const struct userfault *userfault, int ms)
 {
+    static const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000};
     struct pollfd poller = {.fd = userfault->file.fd, .events = POLLIN};
+    int rc = poll(&poller, 1, ms);
 
-    return poll(&poller, 1, ms) > 0 && owned_fd_is_open(&userfault->file);
+    if (rc < 0)
+        nanosleep(&pause, NULL);
+    return rc && owned_fd_is_open(&userfault->file);
 }
 
 /* While a change is under way the kernel does not answer: then the event is read first. */
@@ -227,6 +234,15 @@ static void end_watches(struct userfault *userfault)
     } while (userfault->moved);
 }
 
+/* Does the kernel say that the stop page is not watched any more? A sandbox that has begun since
+ * may refuse ioctl(2). */
+static bool have_ended(const struct userfault *userfault)
+{
+    int rc = uffd_ask_watched(userfault->file.fd, (uintptr_t)userfault->stop_page, userfault->page);
+
+    return rc == -ENOENT || (rc == -ENOMEM && !uffd_ask_changing(userfault->file.fd));
+}
+
 /* ---- the thread's life ------------------------------------------------------------------ */
 
 /* Without a table of its own the thread has the program's: it finds the descriptor closed, or
@@ -267,10 +283,12 @@ static void *listen_to_events(void *arg)
     while (!atomic_load(&userfault->ending) && owned_fd_is_open(&userfault->file))
         if (await_event(userfault, -1))
             read_events(userfault);
-    if (owned_fd_is_open(&userfault->file))
+    if (owned_fd_is_open(&userfault->file)) {
         end_watches(userfault);
-    else
+        userfault->stuck = !have_ended(userfault);
+    } else {
         lose(userfault);
+    }
     return NULL;
 }
 
@@ -280,6 +298,7 @@ static int start_thread(struct userfault *userfault)
     int rc;
 
     atomic_store(&userfault->ending, false);
+    userfault->stuck = false;
     rc = thread_start(&userfault->thread, &stack, listen_to_events, userfault,
                       "to monitor host memory");
     if (rc)
@@ -295,10 +314,18 @@ static int start_thread(struct userfault *userfault)
                         : hmreg_fail_os(-rc, "userfaultfd refused to watch a page of hmreg's own");
 }
 
-/* The discard of the stop page wakes the thread; it returns when the event is read. Where a sandbox
- * refuses madvise(2), a new page takes its place, which unmaps it. The stop page is first
- * registered again, in case the program gave an adjacent mapping the same flags, so that the two
- * merged and were unwatched together: before `ending`, after which the thread may not end that. */
+/* No thread reads events any more, and memory is watched: the kernel ends that with the file. */
+static void give_up(struct userfault *userfault)
+{
+    lose(userfault);
+    if (owned_fd_is_open(&userfault->file))
+        close(userfault->file.fd);
+}
+
+/* The discard of the stop page wakes the thread; it returns when the event is read. The stop page
+ * is first registered again, in case the program gave an adjacent mapping the same flags, so that
+ * the two merged and were unwatched together: before `ending`, after which the thread may not end
+ * that. */
 static void stop_thread(struct userfault *userfault)
 {
     uint64_t at = (uintptr_t)userfault->stop_page;
@@ -308,11 +335,11 @@ static void stop_thread(struct userfault *userfault)
     if (owned_fd_is_open(&userfault->file))
         uffd_watch(userfault->file.fd, at, at + userfault->page);
     atomic_store(&userfault->ending, true);
-    if (madvise(userfault->stop_page, userfault->page, MADV_DONTNEED))
-        (void)mmap(userfault->stop_page, userfault->page, PROT_NONE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    thread_discard(userfault->stop_page, userfault->page);
     thread_join(userfault->thread, &userfault->task);
     userfault->runs = false;
+    if (userfault->stuck)
+        give_up(userfault);
     watching_reset(&userfault->watching);
 }
 
