@@ -495,6 +495,8 @@ static int64_t now(void)
 /* Failures to start a thread cost more than a load, and seldom pass soon. */
 static void serve_without_reaper(struct cache_set *set)
 {
+    if (atomic_load(&set->joined) && reaper_runs()) /* another thread has started it since */
+        return;
     atomic_store(&set->retry_at, now() + RETRY_NS);
     cache_serve(&set->pool, false);
     if (atomic_exchange(&set->told, true))

@@ -2,7 +2,7 @@
  *
  * The library has threads only while they have something to do, so that a program can make a user
  * namespace, which the kernel permits to a process with one thread. Seen from outside, by
- * /proc/self/task and unshare(2), with each monitor that has no thread of its own, and in the guest
+ * /proc/self/task and unshare(2), with each monitor, and in the guest
  * (HMREG_TEST_MONITOR=counter) with counter, which has one; and inside: what ends the thread by
  * itself, and what happens when none can be started.
  */
@@ -128,6 +128,14 @@ static void skip_without_namespaces(void)
     test_in_child_or_skip(makes_namespace() ? 0 : 77, "new user namespaces are not permitted here");
 }
 
+static bool has_userfaultfd(void)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_USERFAULTFD};
+    struct hmreg *lib;
+
+    return !hmreg_open(&config, &lib) && !hmreg_close(lib);
+}
+
 static int open_only(enum hmreg_monitor monitor)
 {
     tasks_before = tasks() - 1;
@@ -142,14 +150,16 @@ TEST(open__no_region_yet__no_thread_and_a_user_namespace)
     test_in_child(open_only(HMREG_MONITOR_MEMHOOKS));
     test_in_child(open_only(HMREG_MONITOR_IMPORT));
     test_in_child(open_only(HMREG_MONITOR_DEFAULT));
+    if (has_userfaultfd())
+        test_in_child(open_only(HMREG_MONITOR_USERFAULTFD));
     if (kernel_monitor() == HMREG_MONITOR_COUNTER)
         test_in_child(open_only(HMREG_MONITOR_COUNTER));
 }
 
-/* With a region cached: the program's, the reaper, and counter's. */
+/* With a region cached: the program's, the reaper, and the monitor's. */
 static unsigned most_tasks(enum hmreg_monitor monitor)
 {
-    return monitor == HMREG_MONITOR_COUNTER ? 3 : 2;
+    return monitor == HMREG_MONITOR_COUNTER || monitor == HMREG_MONITOR_USERFAULTFD ? 3 : 2;
 }
 
 /* Two domains and another library; then again, which no namespace hinders. */
@@ -187,6 +197,8 @@ TEST(flush__nothing_is_cached_any_more__no_thread_until_a_region_is)
     skip_without_namespaces();
     test_in_child(flush_all(HMREG_MONITOR_MEMHOOKS));
     test_in_child(flush_all(HMREG_MONITOR_IMPORT));
+    if (has_userfaultfd())
+        test_in_child(flush_all(HMREG_MONITOR_USERFAULTFD));
     if (kernel_monitor() == HMREG_MONITOR_COUNTER)
         test_in_child(flush_all(HMREG_MONITOR_COUNTER));
 }
@@ -212,6 +224,8 @@ TEST(flush__again_and_again__no_task_is_left_each_time)
 {
     test_forks_with_threads(); /* its runtime has a thread of its own */
     test_in_child(flush_often(HMREG_MONITOR_IMPORT, 300));
+    if (has_userfaultfd())
+        test_in_child(flush_often(HMREG_MONITOR_USERFAULTFD, 30));
     if (kernel_monitor() == HMREG_MONITOR_COUNTER)
         test_in_child(flush_often(HMREG_MONITOR_COUNTER, 30));
 }

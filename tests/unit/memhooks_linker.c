@@ -19,6 +19,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
@@ -45,12 +46,13 @@ static struct {
     char *memory; /* PAGES */
     atomic_uint used;
     atomic_uint floors[PAGES];
-    uint64_t loads_seen; /* by the last look */
-    atomic_bool getting; /* in the linker's calls of the library's code */
-    atomic_uint told;    /* lines of the log that name the linker */
-    void *file;          /* loaded by the load, or by its preparation */
+    uint64_t loads_seen;  /* by the last look */
+    pthread_mutex_t life; /* held while the library is closed and opened, or the linker's calls of a
+                             file's code get memory */
+    atomic_uint told;     /* lines of the log that name the linker */
+    void *file;           /* loaded by the load, or by its preparation */
     const struct loads *loads;
-} run;
+} run = {.life = PTHREAD_MUTEX_INITIALIZER};
 
 static const char *load_name(void);
 
@@ -354,9 +356,10 @@ void loads_call(const struct loads *loads, enum loads_from from)
     /* userfaultfd's thread is started with a lock held; glibc starts none while it relocates. */
     if (run.load->after != STAYS && from == LOADS_RESOLVER)
         return;
-    atomic_store(&run.getting, true);
+    if (pthread_mutex_trylock(&run.life)) /* the other thread closes the library */
+        return;
     get(0);
-    atomic_store(&run.getting, false);
+    pthread_mutex_unlock(&run.life);
 }
 
 /* ---- one load --------------------------------------------------------------------------- */
@@ -376,9 +379,10 @@ static void open_by_name(void)
 
 static void do_deed(void)
 {
-    if (run.deed == CLOSE && !atomic_load(&run.getting)) {
+    if (run.deed == CLOSE && !pthread_mutex_trylock(&run.life)) {
         close_library();
         open_library();
+        pthread_mutex_unlock(&run.life);
     }
     if (run.deed == HIT || run.deed == CLOSE)
         get(0);
@@ -507,7 +511,8 @@ TEST(load__another_thread_closes_and_opens__nothing_stale)
 
 static atomic_uint forked_busy;
 
-/* In the child nobody goes on loading: the linker's lists stay as they are, and so does the reason.
+/* In the child no thread goes on loading: the linker's lists stay as they are, and so does the
+ * reason.
  */
 static int get_in_fork(void)
 {

@@ -188,20 +188,35 @@ static munmap_function munmap_of(void *file)
     return function;
 }
 
-static void own_calls_after_hits(void)
+static void own_calls_of(const char *name, const char *why)
 {
     uint64_t key;
     char *memory = open_default(&key), *others = fixture_map(1);
-    void *file = dlopen(TEST_OWN_CALLS, RTLD_NOW | RTLD_LOCAL);
+    void *file = dlopen(name, RTLD_NOW | RTLD_LOCAL);
 
     assert_true(file);
     assert_true(munmap_of(file)(memory, fixture_page()) == 0);
     assert_true(fixture_map_at(memory, 1) == memory);
-    check_replaced(memory, key, "may be unloaded");
+    check_replaced(memory, key, why);
     assert_true(dlclose(file) == 0);
-    assert_true(!dlopen(TEST_OWN_CALLS, RTLD_NOW | RTLD_NOLOAD));
+    assert_true(!dlopen(name, RTLD_NOW | RTLD_NOLOAD));
     fixture_key(others, 10);
     fixture_close();
+}
+
+static void own_calls_after_hits(void)
+{
+    own_calls_of(TEST_OWN_CALLS, "may be unloaded");
+}
+
+static void own_calls_without_a_type(void)
+{
+    own_calls_of(TEST_OWN_CALLS_NOTYPE, "may be unloaded");
+}
+
+static void own_calls_by_a_resolver(void)
+{
+    own_calls_of(TEST_OWN_CALLS_IFUNC, "IFUNC");
 }
 
 static void own_calls_before(void)
@@ -248,6 +263,8 @@ static void own_calls_that_stay(void)
 TEST(load__a_file_with_own_calls_that_may_be_unloaded__another_monitor_or_none)
 {
     in_a_process(own_calls_after_hits);
+    in_a_process(own_calls_without_a_type);
+    in_a_process(own_calls_by_a_resolver);
     in_a_process(own_calls_before);
 }
 

@@ -106,6 +106,7 @@ static struct call {
     OTHER(msync),
     OTHER(pwrite64),
     OTHER(pread64),
+    OTHER(mincore),
     OTHER(process_vm_readv),
     OTHER(ioctl),
     OTHER(memfd_create),

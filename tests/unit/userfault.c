@@ -752,32 +752,6 @@ TEST(rest__program_has_locked_all_memory_and_may_lock_no_more__ends)
     test_in_child_or_skip(rest_locked(), "this process may not lock its memory");
 }
 
-/* unshare(2) says EINVAL in a process of several threads. */
-static int enter_namespace(void)
-{
-    struct user user;
-    bool refused;
-
-    open_user(&user);
-    watch_users(&user);
-    assert_int_equal(unshare(CLONE_NEWUSER), -1);
-    unwatch_users(&user);
-    monitor_rest(user.monitor);
-    refused = unshare(CLONE_NEWUSER) != 0;
-    if (refused && errno == EINVAL)
-        return 1;
-    watch_users(&user);
-    unwatch_users(&user);
-    close_user(&user);
-    return refused ? 77 : 0;
-}
-
-TEST(rest__program_enters_a_user_namespace__permitted)
-{
-    test_forks_with_threads();
-    test_in_child_or_skip(enter_namespace(), "this system permits no user namespaces");
-}
-
 TEST(watch__the_threads_own_memory_cannot_be_watched__fails_and_the_next_works)
 {
     struct userfault_client client = {.needs = need_nothing};

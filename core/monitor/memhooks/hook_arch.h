@@ -74,8 +74,8 @@ static inline uint64_t hook_arch_untagged(uint64_t address)
 {
 #if defined(__aarch64__)
     return address & UINT64_MAX >> 8;
-#else
-    return address;
+#else /* Linear Address Masking of x86-64, Linux 6.4: bits 57 to 62 */
+    return address >> 63 ? address : address & UINT64_MAX >> 7;
 #endif
 }
 

@@ -107,11 +107,18 @@ void hook_call_push_all(void)
 
 /* Asks the kernel, as the memory may be unmapped, to compare it with a value: by futex(2), which
  * every program may call, and which waits for nothing and wakes nothing here. Returns 0 if it is
- * the same, -EAGAIN if not. */
+ * the same, -EAGAIN if not. A page that is not resident is not touched: the program may serve its
+ * fault (userfaultfd), perhaps on this thread. */
 static long compare(uint64_t address, uint32_t value)
 {
+    uint64_t page = atomic_load(&page_size);
+    unsigned char resident = 0;
     uint32_t other = 0;
 
+    if (kernel_call(SYS_mincore, (long)(address & ~(page - 1)), (long)page, (long)&resident, 0, 0,
+                    0) ||
+        !(resident & 1))
+        return -EFAULT;
     return kernel_call(SYS_futex, (long)address, FUTEX_CMP_REQUEUE_PRIVATE, 0, 0, (long)&other,
                        value);
 }
@@ -229,7 +236,8 @@ static void on_brk(uint64_t end)
 /* If the kernel does not tell the segment's size, it may be any. */
 static void on_shmat(const uint64_t *args)
 {
-    struct shmid_ds segment;
+    struct shmid_ds segment = {.shm_segsz =
+                                   SIZE_MAX}; /* a policy may answer in the kernel's place */
     uint64_t start = args[1], len = UINT64_MAX;
 
     if (!(args[2] & SHM_REMAP))

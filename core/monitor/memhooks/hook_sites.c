@@ -298,22 +298,34 @@ static bool is_libc(const struct module *module)
     return strcmp(name ? name + 1 : module->file, "libc.so.6") == 0;
 }
 
-static int find_in_module(struct search *search, struct wanted *wanted, const struct module *module)
+static int find_by_symbol(struct search *search, struct wanted *wanted, const struct module *module,
+                          const ElfW(Sym) * symbol)
 {
-    const ElfW(Sym) *symbol = module_function(module, wanted->name);
-    struct text text = {module->file, .protection = PROT_READ | PROT_EXEC};
+    struct text text = {module->file, .protection = PROT_READ | PROT_EXEC}, segment;
 
-    if (!symbol)
-        return 0;
     text.start = module->map->l_addr + symbol->st_value;
     text.end = text.start + (symbol->st_size ? symbol->st_size : UNKNOWN_SIZE);
     text.is_function = symbol->st_size;
+    if (!symbol->st_size && text_of(text.start, &segment) && text.end > segment.end)
+        text.end = segment.end;
     wanted->is_searched |= text.start == wanted->resolved;
     if (!module->all_stay)
         return refuse(wanted, &text, "was loaded by dlmopen(3) and cannot be hooked");
+    if (ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC)
+        return refuse(wanted, &text, "is chosen by a resolver (IFUNC)");
     search->has_libc |= is_libc(module);
     return find_in_function(search->sites, wanted, &text, is_libc(module),
                             is_libc(module) || module_stays(module));
+}
+
+static int find_in_module(struct search *search, struct wanted *wanted, const struct module *module)
+{
+    const ElfW(Sym) * symbol;
+    int rc = 0;
+
+    for (unsigned nth = 0; !rc && (symbol = module_function(module, wanted->name, nth)); nth++)
+        rc = find_by_symbol(search, wanted, module, symbol);
+    return rc;
 }
 
 static int look_into(const struct module *module, void *arg)

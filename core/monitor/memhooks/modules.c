@@ -34,20 +34,30 @@ struct symbols {
     const char *names;
 };
 
-static const ElfW(Sym) * defined(const struct symbols *symbols, uint32_t index, const char *name)
+/* Assembly may leave the type away. */
+static bool may_be_function(const ElfW(Sym) * symbol)
+{
+    unsigned type = ELF64_ST_TYPE(symbol->st_info);
+
+    return type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE;
+}
+
+/* The definition after *nth others, which it counts down. */
+static const ElfW(Sym) *
+    defined(const struct symbols *symbols, uint32_t index, const char *name, unsigned *nth)
 {
     const ElfW(Sym) *symbol = &symbols->table[index];
 
-    return symbol->st_shndx && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
-                   strcmp(symbols->names + symbol->st_name, name) == 0
-               ? symbol
-               : NULL;
+    if (!symbol->st_shndx || !may_be_function(symbol) ||
+        strcmp(symbols->names + symbol->st_name, name) != 0)
+        return NULL;
+    return (*nth)-- ? NULL : symbol;
 }
 
 /* DT_GNU_HASH: the numbers of buckets, of the first symbol, of words of the filter, a shift; the
  * filter; the buckets; for each symbol its hash, of which the last bit ends a chain. */
-static const ElfW(Sym) *
-    find_by_gnu_hash(const uint32_t *hash, const struct symbols *symbols, const char *name)
+static const ElfW(Sym) * find_by_gnu_hash(const uint32_t *hash, const struct symbols *symbols,
+                                          const char *name, unsigned nth)
 {
     const size_t bits = 8 * sizeof(ElfW(Addr));
     const ElfW(Addr) *filter = (const void *)(hash + 4);
@@ -65,7 +75,7 @@ static const ElfW(Sym) *
         const ElfW(Sym) *found = NULL;
 
         if ((chains[index - hash[1]] | 1) == (value | 1))
-            found = defined(symbols, index, name);
+            found = defined(symbols, index, name, &nth);
         if (found || chains[index - hash[1]] & 1)
             return found;
     }
@@ -74,15 +84,16 @@ static const ElfW(Sym) *
 
 /* DT_HASH: the numbers of buckets and of symbols. */
 static const ElfW(Sym) *
-    find_in_all(const uint32_t *hash, const struct symbols *symbols, const char *name)
+    find_in_all(const uint32_t *hash, const struct symbols *symbols, const char *name, unsigned nth)
 {
-    for (uint32_t index = 0; index < hash[1]; index++)
-        if (defined(symbols, index, name))
-            return &symbols->table[index];
-    return NULL;
+    const ElfW(Sym) *found = NULL;
+
+    for (uint32_t index = 0; index < hash[1] && !found; index++)
+        found = defined(symbols, index, name, &nth);
+    return found;
 }
 
-const ElfW(Sym) * module_function(const struct module *module, const char *name)
+const ElfW(Sym) * module_function(const struct module *module, const char *name, unsigned nth)
 {
     struct symbols symbols = {section(module->map, DT_SYMTAB), section(module->map, DT_STRTAB)};
     const uint32_t *gnu = section(module->map, DT_GNU_HASH);
@@ -90,8 +101,8 @@ const ElfW(Sym) * module_function(const struct module *module, const char *name)
 
     if (!symbols.table || !symbols.names)
         return NULL;
-    return gnu    ? find_by_gnu_hash(gnu, &symbols, name)
-           : hash ? find_in_all(hash, &symbols, name)
+    return gnu    ? find_by_gnu_hash(gnu, &symbols, name, nth)
+           : hash ? find_in_all(hash, &symbols, name, nth)
                   : NULL;
 }
 
@@ -119,7 +130,7 @@ static bool is_ours(const struct link_map *first)
 static bool is_auditors(const struct link_map *first)
 {
     for (const struct link_map *map = first; map; map = map->l_next)
-        if (module_function(&(struct module){.map = map}, "la_version"))
+        if (module_function(&(struct module){.map = map}, "la_version", 0))
             return true;
     return false;
 }
@@ -320,7 +331,7 @@ static int look_for_mark(const struct module *module, void *arg)
     struct bypass *bypass = arg;
 
     for (size_t i = 0; module && i < sizeof(marks) / sizeof(marks[0]); i++) {
-        if (!module_function(module, marks[i][0]))
+        if (!module_function(module, marks[i][0], 0))
             continue;
         *bypass = (struct bypass){marks[i][1], module->file};
         return 1;

@@ -45,8 +45,10 @@ int modules_each(int (*look)(const struct module *module, void *arg), void *arg)
 /* Is the file never unloaded: the program, or linked with -z nodelete? */
 bool module_stays(const struct module *module);
 
-/* Finds a function that the file itself defines. NULL: it has none of that name. */
-const ElfW(Sym) * module_function(const struct module *module, const char *name);
+/* Finds a function that the file itself defines and exports: of several of the name, which versions
+ * tell apart, the one after `nth` others. NULL: it has none. Of type STT_GNU_IFUNC: its value is
+ * the function's resolver. */
+const ElfW(Sym) * module_function(const struct module *module, const char *name, unsigned nth);
 
 /* Returns what changes mappings past every hook in libc, by its usual name: a sanitizer's runtime,
  * a Go runtime. *file: where it is, valid as long as that file is loaded. NULL: none is known. */
