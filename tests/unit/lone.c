@@ -188,7 +188,8 @@ static int flush_all(enum hmreg_monitor monitor)
     if (monitor == HMREG_MONITOR_IMPORT)
         hmreg_invalidate(lib, page, LEN);
     munmap(page, LEN);
-    test_wait_until(!atomic_load(&one->caches->pool.count)); /* without a call of the library */
+    test_wait_until(!__atomic_load_n(&one->caches->pool.count,
+                                     __ATOMIC_ACQUIRE)); /* without a call of the library */
     return cached(one) ? 1 : 0;
 }
 
