@@ -30,9 +30,9 @@ void linker_stops_free(struct linker_stops *stops)
 
 /* ---- the linker ------------------------------------------------------------------------- */
 
-/* Is a part of one of the tests' libraries mapped that the linker does not know? It maps a file
+/* Is code of one of the tests' libraries mapped that the linker does not know? It maps a file
  * before it enters it. */
-static bool has_unlisted(bool code)
+static bool has_unlisted_code(void)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
     bool unlisted = false;
@@ -42,7 +42,7 @@ static bool has_unlisted(bool code)
     char line[512];
 
     while (maps && !unlisted && fgets(line, sizeof(line), maps))
-        unlisted = sscanf(line, "%lx-", &start) == 1 && (!code || strstr(line, " r-xp ")) &&
+        unlisted = sscanf(line, "%lx-", &start) == 1 && strstr(line, " r-xp ") &&
                    (strstr(line, "/libtest_loads_") || strstr(line, "/true")) &&
                    _dl_find_object((void *)start, &found);
 #endif
@@ -68,12 +68,7 @@ bool linker_is_busy(void)
         list = NULL;
 #endif
     }
-    return has_unlisted(true);
-}
-
-bool linker_may_be_busy(void)
-{
-    return linker_is_busy() || has_unlisted(false);
+    return has_unlisted_code();
 }
 
 /* ---- the child -------------------------------------------------------------------------- */

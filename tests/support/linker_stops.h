@@ -45,8 +45,5 @@ void linker_stops_do(struct linker_stops *stops, void (*deed)(void));
  * file before it enters it, and says so only then. Of mapped files it looks at those of loads.c,
  * and at /bin/true. */
 bool linker_is_busy(void);
-/* The same, or it has mapped the first part of a file, without code: the hook of the next part may
- * have run. */
-bool linker_may_be_busy(void);
 
 #endif

@@ -65,10 +65,13 @@ static bool change(void *addr, size_t len)
 
 __attribute__((visibility("default"))) const struct loads loads = {change};
 
+/* By its address: when the linker calls the resolver, it may not have prepared calls yet. */
 static void call(enum loads_from from)
 {
-    if (loads_call)
-        loads_call(&loads, from);
+    void (*volatile function)(const struct loads *, enum loads_from) = loads_call;
+
+    if (function)
+        function(&loads, from);
 }
 
 static bool yes(void)

@@ -664,6 +664,8 @@ static int open_while_a_thread_is_inside(void)
 
 TEST(fork__a_thread_of_the_child_is_in_a_call_when_it_opens__counts_agree)
 {
+    if (FIXTURE_SANITIZED)
+        test_skip("the sanitizer's own mmap would be notified, too");
     open_known();
     caller.at = page_of(5);
     test_in_child_or_skip(open_while_a_thread_is_inside(),

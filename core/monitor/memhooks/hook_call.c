@@ -45,6 +45,7 @@ void hook_call_begin(struct hook_state *hooks, uint64_t page)
     atomic_store(&state, hooks);
     atomic_store(&page_size, page);
     atomic_store(&calls, 0);
+    atomic_store(&linkers, 0);
 }
 
 uint64_t hook_call_count(void)

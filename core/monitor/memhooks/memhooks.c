@@ -95,10 +95,10 @@ static int fail_unsettled(void)
     return hmreg_fail(-EBUSY, "memhooks: the dynamic linker is just loading or unloading files");
 }
 
-/* Has the linker entered what it mapped last? */
+/* Has the linker entered what it mapped last? Without hooks in this process that is not known. */
 static bool has_entered(void)
 {
-    uint64_t address = hook_call_linkers();
+    uint64_t address = process_is(atomic_load(&hooks.epoch)) ? hook_call_linkers() : 0;
     bool gone, entered;
 
     if (!address || address == HOOK_CALL_NOWHERE)
