@@ -42,6 +42,9 @@
 #define SYS_process_madvise 440
 #endif
 
+/* A statically linked program has it only if it calls it. */
+#pragma weak posix_madvise
+
 /* Not every libc has it. */
 extern ssize_t process_madvise(int, const struct iovec *, size_t, int, unsigned)
     __attribute__((weak));
@@ -430,8 +433,6 @@ int hook_sites_find(struct hook_sites *out)
     struct search search = {&sites, wanted, count, false};
     int rc;
 
-    if (code_refusal())
-        return hmreg_fail(-EOPNOTSUPP, "memhooks: %s; use userfaultfd or import", code_refusal());
     rc = modules_each(look_into, &search);
     for (size_t i = 0; !rc && i < count; i++)
         rc = find_resolved(&sites, &wanted[i], !search.has_libc);

@@ -168,6 +168,8 @@ int memhooks_open(bool asked)
 
     if (!epoch || !process_once(&forks_handled, handle_forks))
         return hmreg_fail(-ENOMEM, "hmreg has no memory for memhooks");
+    if (code_refusal())
+        return hmreg_fail(-EOPNOTSUPP, "memhooks: %s; use userfaultfd or import", code_refusal());
     /* Without the lock: it calls the dynamic linker, whose locks a forking thread may hold. */
     settled = check_settled(&now);
     rc = asked ? 0 : settled ? settled : check_unlisted();
