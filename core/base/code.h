@@ -117,6 +117,8 @@ static inline bool code_is_probed(const uint8_t *at, const uint8_t *ours, const 
  * possible here, and nothing has changed. */
 bool code_replace_by_twin(const struct code_text *text, uint8_t *at, const uint8_t *bytes,
                           size_t count);
+/* Is this address in such a second mapping, which the dynamic linker does not know? */
+bool code_is_twin(uintptr_t at);
 
 /* ---- of the processor, for code.c ------------------------------------------------------- */
 

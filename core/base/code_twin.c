@@ -176,8 +176,18 @@ static uintptr_t twin_of(const struct code_text *text)
         return 0;
     *twin = (struct twin){text->start, text->end, 0};
     twin->twin = move(text->start, text->end - text->start, 0);
-    twin_count += twin->twin != 0;
+    __atomic_store_n(&twin_count, twin_count + (twin->twin != 0), __ATOMIC_RELEASE);
     return twin->twin;
+}
+
+bool code_is_twin(uintptr_t at)
+{
+    unsigned count = __atomic_load_n(&twin_count, __ATOMIC_ACQUIRE);
+
+    for (unsigned i = 0; i < count; i++)
+        if (at - twins[i].twin < twins[i].end - twins[i].start)
+            return true;
+    return false;
 }
 
 /* ---- replacing -------------------------------------------------------------------------- */

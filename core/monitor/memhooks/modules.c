@@ -6,6 +6,7 @@
  */
 #include "core/monitor/memhooks/modules.h"
 
+#include "core/base/code.h"
 #include "core/base/maps.h"
 #include "core/monitor/memhooks/hook_state.h"
 
@@ -300,7 +301,7 @@ bool modules_is_one_unlisted(void)
     for (uint64_t at = 0; !unlisted && maps_next(&maps, at, &map) == 1; at = map.end) {
         bool follows = before.end == map.start && before.end && !before.anonymous;
 
-        if (map.executable && !map.anonymous && !is_listed(map.start))
+        if (map.executable && !map.anonymous && !is_listed(map.start) && !code_is_twin(map.start))
             unlisted = begins_as_elf(map.start) || (follows && begins_as_elf(before.start));
         before = map;
     }

@@ -635,7 +635,7 @@ TEST(reg__nothing_is_cached_yet__the_process_has_one_thread)
 
     test_forks_with_threads();
     test_forks_wipe();
-    if (getenv("FI_MR_CACHE_MONITOR"))
+    if (getenv("FI_MR_CACHE_MONITOR") || TEST_ASAN || TEST_TSAN)
         test_skip("a monitor may have a thread of its own");
     memory = bench_map(NULL, PAGE);
     test_in_child(count_tasks(memory));
