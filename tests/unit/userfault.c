@@ -106,6 +106,8 @@ static void hold_event(int fd, const struct uffdio_range *ended)
 
 static bool begin_fails; /* registering the monitor's own memory does */
 
+static bool all_refused; /* a sandbox has begun */
+
 static uint64_t no_border; /* 0, or where the process has no room for one more mapping to begin */
 
 static bool is_at_limit(const struct uffdio_range *ended)
@@ -126,6 +128,10 @@ int __wrap_ioctl(int fd, unsigned long request, void *arg)
     }
     if (request == UFFDIO_COPY)
         come_by(arg);
+    if (all_refused) {
+        errno = EPERM;
+        return -1;
+    }
     if (request == UFFDIO_COPY && !((struct uffdio_copy *)arg)->len)
         atomic_store(&late_event.held, false);
     if (request == UFFDIO_UNREGISTER)
@@ -659,6 +665,24 @@ TEST(rest__watched_mapping_and_no_room_for_mappings__unwatched)
 }
 
 /* No watch can be ended, but with the file. */
+TEST(rest__sandbox_has_begun_that_refuses_ioctl__nothing_stays_watched)
+{
+    struct userfault_client client = {.needs = need_nothing};
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *memory;
+    uint64_t at;
+
+    memory = open_and_watch(&client, 1, 2);
+    at = (uintptr_t)memory;
+    all_refused = true;
+    assert_true(userfault_rest(userfault));
+    assert_int_equal(munmap(memory, page), 0);
+    all_refused = false;
+    assert_false(userfault_is_usable(userfault));
+    assert_int_equal(userfault_watch(userfault, at, at + page), -EBADF);
+    userfault_close(userfault, &client);
+}
+
 TEST(change__sandbox_has_begun_that_refuses_poll__is_read)
 {
     struct userfault_client client = {.needs = need_nothing};

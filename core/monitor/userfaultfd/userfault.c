@@ -78,10 +78,11 @@ struct userfault {
     pthread_t thread;
     pid_t task;
     sem_t begun;
-    int begun_rc;       /* of the thread's begin; written before `begun` is posted */
-    atomic_bool ending; /* the thread is to end */
-    bool moved;         /* since the thread has cleared it; used by the thread only */
-    bool stuck;         /* the thread could not end the watches; written before it ends */
+    int begun_rc;          /* of the thread's begin; written before `begun` is posted */
+    atomic_bool ending;    /* the thread is to end */
+    atomic_bool discarded; /* the stop page, so that no thread waits for its event any more */
+    bool moved;            /* since the thread has cleared it; used by the thread only */
+    bool stuck;            /* the thread could not end the watches; written before it ends */
     struct watching watching;
 };
 
@@ -267,6 +268,15 @@ static int begin(struct userfault *userfault)
     return uffd_watch(userfault->file.fd, own, own + own_size(userfault));
 }
 
+/* Where a sandbox that has begun refuses ioctl(2), the stop page stays watched: who discards it may
+ * only begin to wait for its event now. */
+static void await_discard(struct userfault *userfault)
+{
+    while (!atomic_load(&userfault->discarded))
+        if (await_event(userfault, PAUSE_MS))
+            read_events(userfault);
+}
+
 /* In a table shared with the program poll(2) holds our file until it returns, so the thread never
  * reads another file by mistake; but then threads that sleep in the kernel continue before this
  * thread can push a change. Nothing would end a poll(2) of the other file. */
@@ -285,6 +295,7 @@ static void *listen_to_events(void *arg)
             read_events(userfault);
     if (owned_fd_is_open(&userfault->file)) {
         end_watches(userfault);
+        await_discard(userfault);
         userfault->stuck = !have_ended(userfault);
     } else {
         lose(userfault);
@@ -298,6 +309,7 @@ static int start_thread(struct userfault *userfault)
     int rc;
 
     atomic_store(&userfault->ending, false);
+    atomic_store(&userfault->discarded, false);
     userfault->stuck = false;
     rc = thread_start(&userfault->thread, &stack, listen_to_events, userfault,
                       "to monitor host memory");
@@ -336,6 +348,7 @@ static void stop_thread(struct userfault *userfault)
         uffd_watch(userfault->file.fd, at, at + userfault->page);
     atomic_store(&userfault->ending, true);
     thread_discard(userfault->stop_page, userfault->page);
+    atomic_store(&userfault->discarded, true);
     thread_join(userfault->thread, &userfault->task);
     userfault->runs = false;
     if (userfault->stuck)
