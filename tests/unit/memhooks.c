@@ -363,7 +363,7 @@ static void unwatched(void (*call)(void *), const char *name, unsigned limit)
 
 TEST(munmap__of_unwatched_memory__costs_few_instructions)
 {
-    unwatched(call_munmap, "munmap", 64);
+    unwatched(call_munmap, "munmap", 72);
 }
 
 TEST(madvise__of_unwatched_memory__costs_few_instructions)
