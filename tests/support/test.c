@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -295,6 +296,42 @@ void test_end_with(pid_t parent)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1);
+}
+
+static pid_t by_clone(void)
+{
+    return (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+}
+
+pid_t test_waiting_child(pid_t (*make)(void))
+{
+    pid_t parent = getpid(), child = make ? make() : by_clone();
+
+    if (child == 0) {
+        test_end_with(parent);
+        for (;;)
+            pause();
+    }
+    assert_true(child > 0);
+    return child;
+}
+
+void test_end_child(pid_t child)
+{
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+unsigned test_threads(void)
+{
+    DIR *folder = opendir("/proc/self/task");
+    unsigned count = 0;
+
+    for (struct dirent *task; folder && (task = readdir(folder));)
+        count += task->d_name[0] != '.';
+    if (folder)
+        closedir(folder);
+    return count;
 }
 
 #if TEST_ASAN && defined(__clang__) && __clang_major__ < 16

@@ -123,6 +123,14 @@ pid_t test_fork(void);
 /* The same for a child made otherwise, in which it is called; parent: who made it. */
 void test_end_with(pid_t parent);
 
+/* A child that only waits, with copies of the process's descriptors. make: NULL: clone(2), without
+ * fork handlers. end: kills it. */
+pid_t test_waiting_child(pid_t (*make)(void));
+void test_end_child(pid_t child);
+
+/* Threads of this process, as the kernel counts them. */
+unsigned test_threads(void);
+
 /* Waits for the child to exit with 0. The other also takes 77: the case is skipped, and says why.
  */
 void test_await(pid_t child);

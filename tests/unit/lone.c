@@ -13,7 +13,6 @@
 #include "core/cache/cache_set.h"
 
 #include <hmreg/loopback.h>
-#include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -42,23 +41,12 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
     return rc;
 }
 
-static unsigned tasks(void)
-{
-    DIR *folder = opendir("/proc/self/task");
-    unsigned count = 0;
-
-    for (struct dirent *task; folder && (task = readdir(folder));)
-        count += task->d_name[0] != '.';
-    closedir(folder);
-    return count;
-}
-
 /* Includes a sanitizer's. */
 static unsigned tasks_before;
 
 static unsigned library_tasks(void)
 {
-    return tasks() - tasks_before;
+    return test_threads() - tasks_before;
 }
 
 /* ---- from outside ------------------------------------------------------------------------ */
@@ -138,7 +126,7 @@ static bool has_userfaultfd(void)
 
 static int open_only(enum hmreg_monitor monitor)
 {
-    tasks_before = tasks() - 1;
+    tasks_before = test_threads() - 1;
     open_loopback(open_lib(monitor));
     need(library_tasks() == 1);
     return makes_namespace() ? 0 : 1;
@@ -170,7 +158,7 @@ static int flush_all(enum hmreg_monitor monitor)
     struct hmreg_domain *other = open_loopback(open_lib(HMREG_MONITOR_IMPORT));
     char *page = map_page();
 
-    tasks_before = tasks() - 1;
+    tasks_before = test_threads() - 1;
     get_and_put(one, page);
     get_and_put(two, page);
     get_and_put(other, page);
@@ -209,7 +197,7 @@ static int flush_often(enum hmreg_monitor monitor, int times)
     struct hmreg_domain *domain = open_loopback(open_lib(monitor));
     char *page = map_page();
 
-    tasks_before = tasks() - 1;
+    tasks_before = test_threads() - 1;
     for (int i = 0; i < times; i++) {
         get_and_put(domain, page);
         need(cached(domain) == 1);
@@ -237,7 +225,7 @@ static int flush_with_held(void)
     char *page = map_page();
     struct hmreg_mr *mr = NULL;
 
-    tasks_before = tasks() - 1;
+    tasks_before = test_threads() - 1;
     need(hmreg_mr_get(domain, page, LEN, HMREG_ACCESS_LOCAL, &mr) == 0);
     need(hmreg_domain_flush(domain) == 0);
     need(library_tasks() == 2);
@@ -297,7 +285,7 @@ static int register_file(void)
     int fd = memfd_create("lone", MFD_CLOEXEC);
     char *page;
 
-    tasks_before = tasks() - 1;
+    tasks_before = test_threads() - 1;
     need(fd >= 0 && ftruncate(fd, LEN) == 0);
     page = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     need(page != MAP_FAILED);

@@ -373,6 +373,26 @@ TEST(process_madvise__of_more_ranges_than_the_kernel_takes__all_reported)
     test_in_child_or_skip(with_too_many_ranges(), "");
 }
 
+#if defined(__x86_64__)
+/* Whether this kernel takes such calls or not. */
+static int with_x32_number(void)
+{
+    uint64_t before;
+
+    open_scene();
+    fill_process_madvise((long[ARGS]){0});
+    before = fixture_key(scene.memory + 3 * fixture_page(), fixture_page());
+    syscall(0x40000000L | 440, scene.self, scene.ranges, 1, MADV_DONTNEED, 0);
+    return fixture_key(scene.memory + 3 * fixture_page(), fixture_page()) == before;
+}
+
+TEST(syscall__of_the_x32_abi__all_reported)
+{
+    open_or_skip();
+    test_in_child_or_skip(with_x32_number(), "");
+}
+#endif
+
 /* ---- what watches where calls come from -------------------------------------------------- */
 
 #ifndef PR_SET_SYSCALL_USER_DISPATCH

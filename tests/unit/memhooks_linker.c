@@ -36,9 +36,19 @@
 
 /* ---- one process ------------------------------------------------------------------------ */
 
-struct load;
 enum deed { HIT, MISS, FIRST, CLOSE };
 static const char *const deed_names[] = {"hit", "miss", "first get", "close"};
+
+enum after { STAYS, GIVES_WAY, EITHER }; /* memhooks, after the load and a get */
+
+struct load {
+    const char *name;
+    void (*prepare)(void); /* NULL: nothing */
+    void (*load)(void);
+    enum after after;
+    bool calls;        /* the library's code gets memory; and, GIVES_WAY or EITHER, changes it */
+    bool maps_nothing; /* no code is mapped: gets stay cached */
+};
 
 static struct {
     const struct load *load;
@@ -55,7 +65,10 @@ static struct {
     const struct loads *loads;
 } run = {.life = PTHREAD_MUTEX_INITIALIZER};
 
-static const char *load_name(void);
+static const char *load_name(void)
+{
+    return run.load ? run.load->name : "";
+}
 
 static void give_up(int line, const char *condition)
 {
@@ -113,8 +126,10 @@ static bool has_hooks(void)
 static void check_uncached(const struct hmreg_mr *mr)
 {
     must(!test_info_of(mr).cached);
-    must(strstr(test_why_of(mr).uncached_why, REASON));
-    must(strstr(test_monitor_info(fixture.lib).why, REASON));
+    if (!run.load || !run.load->calls) { /* else a get of the loading thread may end the reason */
+        must(strstr(test_why_of(mr).uncached_why, REASON) &&
+             strstr(test_monitor_info(fixture.lib).why, REASON));
+    }
     if (run.stops)
         atomic_fetch_add(&run.stops->uncached, 1);
 }
@@ -206,22 +221,6 @@ static void get_cached(void)
 }
 
 /* ---- loads ------------------------------------------------------------------------------ */
-
-enum after { STAYS, GIVES_WAY, EITHER }; /* memhooks, after the load and a get */
-
-struct load {
-    const char *name;
-    void (*prepare)(void); /* NULL: nothing */
-    void (*load)(void);
-    enum after after;
-    bool calls;        /* the library's code gets memory; and, GIVES_WAY or EITHER, changes it */
-    bool maps_nothing; /* no code is mapped: gets stay cached */
-};
-
-static const char *load_name(void)
-{
-    return run.load ? run.load->name : "";
-}
 
 static void load_file(const char *file, int mode)
 {

@@ -394,31 +394,7 @@ TEST(child__without_handlers__watches_for_itself)
 
 /* ---- a child keeps a copy --------------------------------------------------------------- */
 
-static pid_t by_clone(void)
-{
-    return (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
-}
-
-/* The child's descriptor keeps the userfaultfd open for as long as it lives. */
-static pid_t keep_copy(pid_t (*make)(void))
-{
-    pid_t parent = getpid(), child = make();
-
-    if (child == 0) {
-        test_end_with(parent);
-        for (;;)
-            pause();
-    }
-    assert_true(child > 0);
-    return child;
-}
-
-static void end_child(pid_t child)
-{
-    assert_int_equal(kill(child, SIGKILL), 0);
-    assert_int_equal(waitpid(child, NULL, 0), child);
-}
-
+/* A child's descriptor keeps the userfaultfd open for as long as it lives. */
 TEST(child__has_the_descriptor__parents_memory_is_its_own_after_closing)
 {
     size_t page = fixture_page(), pages = ((size_t)4 << 20) / page;
@@ -429,14 +405,14 @@ TEST(child__has_the_descriptor__parents_memory_is_its_own_after_closing)
     open_fixture(NULL);
     fixture_key(memory, 10);
     fixture_key(large, 10);
-    child = keep_copy(_Fork);
+    child = test_waiting_child(_Fork);
     assert_ptr_equal(mremap(memory, 4 * page, 8 * page, 0), memory);
     assert_ptr_equal(mremap(memory, 8 * page, 8 * page, MREMAP_MAYMOVE | MREMAP_FIXED, target),
                      target);
     fixture_close();
     munmap(target, 8 * page);
     munmap(large, pages * page);
-    end_child(child);
+    test_end_child(child);
 }
 
 /* How the program closes the library's descriptor. The last puts another userfaultfd in its place.
@@ -510,7 +486,7 @@ static int close_and_change(enum closing closing, enum changing changing, pid_t 
     assert_int_equal(fixture_key(memory, page), 1);
     assert_int_equal(fixture_key(other, page), 2);
     fd = find_userfaultfd();
-    child = keep_copy(make);
+    child = test_waiting_child(make);
     assert_ok(uffd_open(true, &own));
     owns = watch_own_page(&own);
     close_descriptor(closing, fd, own.fd);
@@ -521,13 +497,13 @@ static int close_and_change(enum closing closing, enum changing changing, pid_t 
     assert_int_equal(munmap(other, page), 0);
     if (closing == BY_DUP2)
         assert_int_equal(uffd_ask_watched(fd, owns, page), 0);
-    end_child(child);
+    test_end_child(child);
     return 0;
 }
 
 TEST(child__has_the_descriptor_and_the_parent_closes_its_own__changes_return_and_are_noticed)
 {
-    pid_t (*const makes[])(void) = {_Fork, by_clone};
+    pid_t (*const makes[])(void) = {_Fork, NULL};
 
     need_races();
     open_fixture(NULL); /* skips without userfaultfd */

@@ -10,7 +10,6 @@
 
 #include "tests/support/test.h"
 
-#include <dirent.h>
 #include <hmreg/hmreg.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
@@ -361,37 +360,18 @@ TEST(close__watched_memory_merged_with_the_stack__ends)
 
 /* ---- the thread's end ------------------------------------------------------------------- */
 
-/* Made without fork handlers. It keeps the file open, in which no thread reads events any more:
- * memory that is still watched could not be unmapped. */
-static pid_t keep_copy(void)
-{
-    pid_t parent = getpid(), child = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
-
-    if (child == 0) {
-        test_end_with(parent);
-        for (;;)
-            pause();
-    }
-    assert_true(child > 0);
-    return child;
-}
-
-static void end_copy(pid_t child)
-{
-    assert_int_equal(kill(child, SIGKILL), 0);
-    assert_int_equal(waitpid(child, NULL, 0), child);
-}
-
+/* A child that is made without fork handlers keeps the file open, in which no thread reads events
+ * any more: memory that is still watched could not be unmapped. */
 TEST(close__memory_watched_and_a_copy_in_a_child__unmaps_at_once)
 {
     struct userfault_client client = {.needs = need_nothing};
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     char *memory = open_and_watch(&client, 1, 2);
-    pid_t child = keep_copy();
+    pid_t child = test_waiting_child(NULL);
 
     userfault_close(userfault, &client);
     assert_int_equal(munmap(memory, page), 0);
-    end_copy(child);
+    test_end_child(child);
 }
 
 static void *move_when_asked(void *arg)
@@ -417,14 +397,14 @@ TEST(close__memory_moves_to_where_was_looked__unwatched_too)
     pid_t child;
 
     assert_ptr_equal(mremap(memory, page, page, MREMAP_MAYMOVE | MREMAP_FIXED, from), from);
-    child = keep_copy();
+    child = test_waiting_child(NULL);
     atomic_store(&late_move.asked, false);
     atomic_store(&late_move.from, (uintptr_t)from); /* a move, which no span records */
     assert_int_equal(pthread_create(&thread, NULL, move_when_asked, memory + 2 * page), 0);
     userfault_close(userfault, &client);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(munmap(memory + 2 * page, page), 0);
-    end_copy(child);
+    test_end_child(child);
 }
 
 static void *discard_once(void *memory)
@@ -441,7 +421,7 @@ TEST(close__event_comes_when_nothing_is_watched_any_more__is_read)
     struct userfault_client client = {.needs = need_nothing};
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     char *memory = open_and_watch(&client, 1, 2);
-    pid_t child = keep_copy();
+    pid_t child = test_waiting_child(NULL);
     pthread_t thread;
 
     assert_int_equal(pthread_create(&thread, NULL, discard_once, memory), 0);
@@ -450,7 +430,7 @@ TEST(close__event_comes_when_nothing_is_watched_any_more__is_read)
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_false(atomic_load(&late_event.held));
     assert_int_equal(munmap(memory, page), 0);
-    end_copy(child);
+    test_end_child(child);
 }
 
 static atomic_bool discards;
@@ -472,7 +452,7 @@ TEST(close__while_watched_memory_changes_all_the_time__ends)
         struct userfault_client client = {.needs = need_nothing};
         char *memory = open_and_watch(&client, 1, 4), *at = memory + 2 * page * (size_t)moved;
         pthread_t threads[3];
-        pid_t child = keep_copy();
+        pid_t child = test_waiting_child(NULL);
 
         if (moved)
             assert_ptr_equal(mremap(memory, page, page, MREMAP_MAYMOVE | MREMAP_FIXED, at), at);
@@ -486,7 +466,7 @@ TEST(close__while_watched_memory_changes_all_the_time__ends)
             assert_int_equal(pthread_join(threads[i], NULL), 0);
         atomic_store(&discards, true);
         assert_int_equal(munmap(at, page), 0);
-        end_copy(child);
+        test_end_child(child);
     }
 }
 
@@ -518,19 +498,6 @@ TEST(fork__while_the_spans_get_a_larger_place__child_lives)
 }
 
 /* ---- the thread's rest ------------------------------------------------------------------ */
-
-static int count_threads(void)
-{
-    DIR *folder = opendir("/proc/self/task");
-    struct dirent *entry;
-    int count = 0;
-
-    assert_non_null(folder);
-    while ((entry = readdir(folder)))
-        count += entry->d_name[0] != '.';
-    closedir(folder);
-    return count;
-}
 
 struct user {
     struct monitor *monitor;
@@ -588,18 +555,18 @@ static void unwatch_users(const struct user *user)
 
 TEST(rest__nothing_is_watched__no_thread_until_the_next_watch)
 {
-    int before = count_threads();
+    int before = (int)test_threads();
     struct change_reader reader;
     struct user user;
 
     open_user(&user);
     monitor_rest(user.monitor);
-    assert_int_equal(count_threads(), before);
+    assert_int_equal((int)test_threads(), before);
     for (int i = 0; i < 3; i++) {
         watch_users(&user);
-        assert_int_equal(count_threads(), before + 1);
+        assert_int_equal((int)test_threads(), before + 1);
         monitor_rest(user.monitor); /* the range is needed */
-        assert_int_equal(count_threads(), before + 1);
+        assert_int_equal((int)test_threads(), before + 1);
         changes_start(&reader);
         start = begin_of(&user);
         end = start + user.page;
@@ -608,10 +575,10 @@ TEST(rest__nothing_is_watched__no_thread_until_the_next_watch)
         assert_true(is_reported(&reader));
         unwatch_users(&user);
         monitor_rest(user.monitor);
-        assert_int_equal(count_threads(), before);
+        assert_int_equal((int)test_threads(), before);
     }
     close_user(&user);
-    assert_int_equal(count_threads(), before);
+    assert_int_equal((int)test_threads(), before);
 }
 
 /* A large mapping stays watched for a while when its last region has gone. */
@@ -627,13 +594,13 @@ TEST(rest__large_mapping_is_still_watched__unwatched_and_a_late_unwatch_does_not
     before = events();
     assert_int_equal(madvise(memory, page, MADV_DONTNEED), 0);
     assert_int_equal(events(), before + 1);
-    child = keep_copy();
+    child = test_waiting_child(NULL);
     assert_true(userfault_rest(userfault));
     userfault_unwatch(userfault, from, to, false);
     assert_false(userfault_tidy(userfault));
     assert_int_equal(munmap(memory, pages * page), 0);
     userfault_close(userfault, &client);
-    end_copy(child);
+    test_end_child(child);
 }
 
 /* A long mapping is unregistered in pieces of 1 GiB, each of which is a mapping for a moment. */
@@ -652,7 +619,7 @@ TEST(rest__watched_mapping_and_no_room_for_mappings__unwatched)
     assert_int_equal(mprotect(at, 2 * page, PROT_READ | PROT_WRITE), 0);
     assert_int_equal(userfault_watch(userfault, border - page, border + page), 0);
     no_border = border;
-    child = keep_copy();
+    child = test_waiting_child(NULL);
     before = events();
     assert_true(userfault_rest(userfault));
     assert_int_equal(munmap(at, 2 * page), 0);
@@ -661,7 +628,7 @@ TEST(rest__watched_mapping_and_no_room_for_mappings__unwatched)
     userfault_close(userfault, &client);
     assert_int_equal(munmap(own, page), 0);
     assert_int_equal(munmap(free_place, 3 * gigabyte), 0);
-    end_copy(child);
+    test_end_child(child);
 }
 
 /* No watch can be ended, but with the file. */
@@ -758,7 +725,7 @@ TEST(watch__the_threads_own_memory_cannot_be_watched__fails_and_the_next_works)
 {
     struct userfault_client client = {.needs = need_nothing};
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    int before = count_threads();
+    int before = (int)test_threads();
     char *memory = open_and_watch(&client, 1, 2);
     uint64_t at = (uintptr_t)memory;
 
@@ -766,9 +733,9 @@ TEST(watch__the_threads_own_memory_cannot_be_watched__fails_and_the_next_works)
     begin_fails = true;
     assert_fails(userfault_watch(userfault, at, at + page), -ENOMEM, "a page of hmreg's own");
     begin_fails = false;
-    assert_int_equal(count_threads(), before);
+    assert_int_equal((int)test_threads(), before);
     assert_int_equal(userfault_watch(userfault, at, at + page), 0);
-    assert_int_equal(count_threads(), before + 1);
+    assert_int_equal((int)test_threads(), before + 1);
     userfault_close(userfault, &client);
     assert_int_equal(munmap(memory, page), 0);
 }

@@ -90,6 +90,16 @@ static inline uint32_t hook_arch_number(uint64_t number)
 #endif
 }
 
+/* Is it a call of the x32 ABI, whose structures in memory are others? */
+static inline bool hook_arch_is_x32(uint64_t number)
+{
+#if defined(__x86_64__)
+    return number >> 30 & 1;
+#else
+    return false;
+#endif
+}
+
 /* ---- writing code ----------------------------------------------------------------------- */
 
 /* Writes a stub with its header, hook_arch_stub_size() bytes, to writable memory. Returns NULL, or

@@ -38,14 +38,14 @@
 static _Atomic(struct hook_state *) state;
 static _Atomic uint64_t page_size;
 static _Atomic uint64_t calls, loads;
-static _Atomic uint64_t linkers; /* what the dynamic linker has mapped last */
+static _Atomic uint64_t linker_mapped; /* what the dynamic linker has mapped last */
 
 void hook_call_begin(struct hook_state *hooks, uint64_t page)
 {
     atomic_store(&state, hooks);
     atomic_store(&page_size, page);
     atomic_store(&calls, 0);
-    atomic_store(&linkers, 0);
+    atomic_store(&linker_mapped, 0);
 }
 
 uint64_t hook_call_count(void)
@@ -58,14 +58,14 @@ uint64_t hook_call_loads(void)
     return atomic_load(&loads);
 }
 
-uint64_t hook_call_linkers(void)
+uint64_t hook_call_linker_mapped(void)
 {
-    return atomic_load(&linkers);
+    return atomic_load(&linker_mapped);
 }
 
-void hook_call_forget_linkers(uint64_t address)
+void hook_call_forget_mapped(uint64_t address)
 {
-    atomic_compare_exchange_strong(&linkers, &address, 0);
+    atomic_compare_exchange_strong(&linker_mapped, &address, 0);
 }
 
 /* ---- pushing ---------------------------------------------------------------------------- */
@@ -125,8 +125,8 @@ static long compare(uint64_t address, uint32_t value)
 }
 
 /* Has the call's mark gone from its stack? The thread of a call that is under way uses no stack
- * above the frame or in it, on whatever stack its handlers run, and the mark is on the page of the
- * call's return address; so where the mark is gone, the call is. */
+ * above the frame or in it, on whatever stack its handlers run, and the stub writes the mark only
+ * where the call itself leaves it alone; so where the mark is gone, the call is. */
 static bool is_gone(uint64_t stack, uint64_t number)
 {
     long rc = compare(stack + HOOK_FRAME_MARKED, (uint32_t)number);
@@ -200,15 +200,15 @@ static void on_mremap(const uint64_t *args)
         push(args[4], up_to_huge_page(args[4], args[2]));
 }
 
-/* glibc's linker alone still says MAP_DENYWRITE, which the kernel ignores. It maps a file's first
- * segment where the kernel likes it, the others into that range. */
+/* Only glibc's linker still passes MAP_DENYWRITE, which the kernel ignores. It maps a file's first
+ * segment where the kernel chooses, and the others into that range. */
 static void on_file(const uint64_t *args)
 {
     bool is_linkers = args[3] & MAP_DENYWRITE, is_fixed = args[3] & MAP_FIXED;
     bool is_code = args[2] & PROT_EXEC;
 
     if (is_linkers && (is_fixed || is_code))
-        atomic_store(&linkers, is_fixed ? args[0] : HOOK_CALL_NOWHERE);
+        atomic_store(&linker_mapped, is_fixed ? args[0] : HOOK_CALL_NOWHERE);
     if (is_code || (is_linkers && is_fixed)) {
         atomic_fetch_add(&loads, 1);
         gates_begin_looking();
@@ -237,8 +237,7 @@ static void on_brk(uint64_t end)
 /* If the kernel does not tell the segment's size, it may be any. */
 static void on_shmat(const uint64_t *args)
 {
-    struct shmid_ds segment = {.shm_segsz =
-                                   SIZE_MAX}; /* a policy may answer in the kernel's place */
+    struct shmid_ds segment = {.shm_segsz = SIZE_MAX}; /* if a policy answers for the kernel */
     uint64_t start = args[1], len = UINT64_MAX;
 
     if (!(args[2] & SHM_REMAP))
@@ -283,6 +282,8 @@ void hook_call(const struct hook_call *call)
 {
     const uint64_t *args = call->args;
 
+    if (hook_arch_is_x32(call->number))
+        push(0, UINT64_MAX);
     switch (hook_arch_number(call->number)) {
     case SYS_munmap:
         push(args[0], args[1]);

@@ -35,8 +35,8 @@ uint64_t hook_call_loads(void);
  * HOOK_CALL_NOWHERE: the kernel chooses it. To be read after hook_call_loads(). forget: makes it 0,
  * if it is still this one. */
 #define HOOK_CALL_NOWHERE 1
-uint64_t hook_call_linkers(void);
-void hook_call_forget_linkers(uint64_t address);
+uint64_t hook_call_linker_mapped(void);
+void hook_call_forget_mapped(uint64_t address);
 
 /* Changes pushed since hook_call_begin(). */
 uint64_t hook_call_count(void);

@@ -98,14 +98,14 @@ static int fail_unsettled(void)
 /* Has the linker entered what it mapped last? Without hooks in this process that is not known. */
 static bool has_entered(void)
 {
-    uint64_t address = process_is(atomic_load(&hooks.epoch)) ? hook_call_linkers() : 0;
+    uint64_t address = process_is(atomic_load(&hooks.epoch)) ? hook_call_linker_mapped() : 0;
     bool gone, entered;
 
     if (!address || address == HOOK_CALL_NOWHERE)
         return !address;
     entered = modules_have(address, &gone);
     if (gone)
-        hook_call_forget_linkers(address);
+        hook_call_forget_mapped(address);
     return entered;
 }
 

@@ -272,7 +272,7 @@ static int begin(struct userfault *userfault)
  * only begin to wait for its event now. */
 static void await_discard(struct userfault *userfault)
 {
-    while (!atomic_load(&userfault->discarded))
+    while (!atomic_load(&userfault->discarded) && owned_fd_is_open(&userfault->file))
         if (await_event(userfault, PAUSE_MS))
             read_events(userfault);
 }

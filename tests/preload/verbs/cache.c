@@ -6,7 +6,6 @@
  */
 #include "tests/preload/verbs/bench.h"
 
-#include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -599,17 +598,6 @@ TEST(fork__child_registers__the_parents_are_untouched)
     munmap(memory, PAGE);
 }
 
-static unsigned tasks(void)
-{
-    DIR *folder = opendir("/proc/self/task");
-    unsigned count = 0;
-
-    for (struct dirent *task; folder && (task = readdir(folder));)
-        count += task->d_name[0] != '.';
-    closedir(folder);
-    return count;
-}
-
 /* A child has one thread at first, whatever other cases have started. */
 static int count_tasks(char *memory)
 {
@@ -621,11 +609,12 @@ static int count_tasks(char *memory)
 
     if (!bench_keeps(REMOTE) && !last_put) {
         mr = ib.reg_mr(pd, memory, PAGE, REMOTE);
-        if (!mr || ib.dereg_mr(mr) || tasks() != 1)
+        if (!mr || ib.dereg_mr(mr) || test_threads() != 1)
             return 2;
     }
     mr = ib.reg_mr(pd, memory, PAGE, READ);
-    return mr && !ib.dereg_mr(mr) && tasks() == (bench_keeps(READ) || last_put ? 2 : 1) ? 0 : 3;
+    return mr && !ib.dereg_mr(mr) && test_threads() == (bench_keeps(READ) || last_put ? 2 : 1) ? 0
+                                                                                               : 3;
 }
 
 /* A program that makes a user namespace must have one thread. */
