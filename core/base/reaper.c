@@ -474,7 +474,8 @@ bool reaper_join(struct reaper_client *client)
         hmreg_fail(-ENOMEM, "hmreg has no memory for the reaper");
         return false;
     }
-    pthread_mutex_lock(&reaper->life_lock);
+    if (thread_lock_to_start(&reaper->life_lock))
+        return false;
     joins = !client->joined;
     link_client(reaper, client);
     started = start(reaper);

@@ -9,21 +9,31 @@
 #include "core/base/thread.h"
 
 #include "core/base/error.h"
+#include "core/base/high_fd.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
 #define STACK_BYTES ((size_t)512 << 10) /* a fabric's deregistration may run on it */
 #define MOST_CPUS   8192
 #define SLACK_NS    50000L /* the kernel's default */
+
+#define MOMENT_SECONDS 1
+#define QUEUE_BYTES    80         /* what a read of a message queue's file returns */
+#define MQUEUE_MAGIC   0x19800202 /* the file system of message queues */
 
 #ifndef CLOSE_RANGE_UNSHARE
 #define CLOSE_RANGE_UNSHARE (1u << 1)
@@ -121,6 +131,82 @@ void thread_name(const char *name)
     (void)prctl(PR_SET_NAME, name);
 }
 
+/* ---- the wait for a start ---------------------------------------------------------------- */
+
+static struct timespec in_a_moment(void)
+{
+    struct timespec at;
+
+    clock_gettime(CLOCK_REALTIME, &at);
+    at.tv_sec += MOMENT_SECONDS;
+    return at;
+}
+
+int thread_lock_to_start(pthread_mutex_t *lock)
+{
+    struct timespec until;
+
+    if (!pthread_mutex_trylock(lock))
+        return 0;
+    until = in_a_moment();
+    if (!pthread_mutex_timedlock(lock, &until))
+        return 0;
+    return hmreg_fail(-EAGAIN, "another thread of the program is just starting hmreg's thread");
+}
+
+int thread_await_begin(sem_t *begun, bool wait)
+{
+    struct timespec until = in_a_moment();
+    int rc;
+
+    do
+        rc = wait ? sem_timedwait(begun, &until) : sem_trywait(begun);
+    while (rc && errno == EINTR);
+    return rc ? hmreg_fail(-EAGAIN, "hmreg's thread has not begun yet") : 0;
+}
+
+/* ---- descriptors of a thread's own ------------------------------------------------------- */
+
+/* A queue is a file of 80 bytes on no device. */
+static bool is_message_queue(int fd)
+{
+    struct stat file;
+    struct statfs system;
+
+    return !fstat(fd, &file) && S_ISREG(file.st_mode) && file.st_size == QUEUE_BYTES &&
+           !major(file.st_dev) && !fstatfs(fd, &system) &&
+           (unsigned long)system.f_type == MQUEUE_MAGIC;
+}
+
+static bool have_queue_among(const char *entries, ssize_t bytes)
+{
+    const struct dirent64 *entry;
+    bool have = false;
+
+    for (ssize_t at = 0; at < bytes && !have; at += entry->d_reclen) {
+        entry = (const struct dirent64 *)(entries + at);
+        have = isdigit(entry->d_name[0]) && is_message_queue(atoi(entry->d_name));
+    }
+    return have;
+}
+
+/* Not by opendir(3): with the thread's first malloc(3) libc may map an arena. A queue that is
+ * opened meanwhile is missed, and so are all where there is no /proc. */
+static bool have_message_queue(void)
+{
+    _Alignas(struct dirent64) char entries[4096];
+    int folder = high_fd(open("/proc/thread-self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    bool have = false;
+    ssize_t bytes;
+
+    if (folder < 0)
+        return false;
+    while (!have && (bytes = getdents64(folder, entries, sizeof(entries))) > 0)
+        have = have_queue_among(entries, bytes);
+    close(folder);
+    return have;
+}
+
 /* from, to: ints, of which -1 stands before descriptor 0. */
 static bool close_between(int from, int to, unsigned flags)
 {
@@ -132,7 +218,7 @@ bool thread_keep_only(int fd, int other)
 {
     int low = fd < other ? fd : other, high = fd < other ? other : fd;
 
-    return close_between(high + 1, INT_MAX, CLOSE_RANGE_UNSHARE) &&
+    return !have_message_queue() && close_between(high + 1, INT_MAX, CLOSE_RANGE_UNSHARE) &&
            close_between(low + 1, high - 1, 0) && close_between(0, low - 1, 0);
 }
 

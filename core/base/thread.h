@@ -10,6 +10,7 @@
 #define HMREG_CORE_BASE_THREAD_H
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -37,6 +38,13 @@ void thread_stack_unmap(const struct thread_stack *stack);
 int thread_start(pthread_t *out, const struct thread_stack *stack, void *(*run)(void *), void *arg,
                  const char *what);
 
+/* Locks what is held while a thread is started, and waits for a thread to begin: for a moment only.
+ * libc starts a thread under the dynamic linker's locks, which the caller may hold (a resolver of
+ * an IFUNC calls the library), and a thread that begins may wait for a file system. -EAGAIN,
+ * recorded: the caller does without the thread. wait: false: only looks. */
+int thread_lock_to_start(pthread_mutex_t *lock);
+int thread_await_begin(sem_t *begun, bool wait);
+
 /* The calling thread's task, as /proc/self/task names it. */
 pid_t thread_task(void);
 /* Joins a thread that ends, and waits until the kernel has no task of it: pthread_join(3) returns
@@ -54,8 +62,9 @@ void thread_discard(void *pages, size_t size);
 void thread_name(const char *name);
 
 /* Gives the calling thread a table of descriptors of its own, which holds only these two: what the
- * program closes stays open in it. other: -1: there is one. False: the kernel (before Linux 5.9) or
- * a sandbox refuses. */
+ * program closes stays open in it. other: -1: there is one. False, and nothing has changed: the
+ * kernel (before Linux 5.9) or a sandbox refuses, or the program has a message queue open: the
+ * kernel ends mq_notify(3) at any close of the queue in the process. */
 bool thread_keep_only(int fd, int other);
 
 #endif

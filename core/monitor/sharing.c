@@ -5,6 +5,7 @@
 #include "core/monitor/sharing.h"
 
 #include "core/base/process.h"
+#include "core/base/thread.h"
 
 #include <pthread.h>
 
@@ -17,6 +18,11 @@ static atomic_int forks_handled;
 void sharing_lock(void)
 {
     pthread_mutex_lock(&lock);
+}
+
+int sharing_lock_to_start(void)
+{
+    return thread_lock_to_start(&lock);
 }
 
 void sharing_unlock(void)

@@ -14,6 +14,8 @@
 bool sharing_starts(void (*forget_parents)(void));
 
 void sharing_lock(void);
+/* See thread_lock_to_start(). */
+int sharing_lock_to_start(void);
 void sharing_unlock(void);
 
 #endif

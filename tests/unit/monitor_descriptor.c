@@ -15,6 +15,9 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/userfaultfd.h>
+#include <mqueue.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -225,6 +228,7 @@ TEST(descriptor__closed_and_close_range_refused__noticed_at_the_next_change)
 /* What happens as the monitor's thread begins, before it has descriptors of its own. */
 static struct {
     int replaced, by; /* descriptors; 0: none */
+    sem_t *until;     /* it waits; NULL: it does not */
 } at_begin;
 
 bool __real_thread_keep_only(int fd, int other);
@@ -233,6 +237,8 @@ bool __wrap_thread_keep_only(int fd, int other)
 {
     if (at_begin.replaced)
         assert_int_equal(dup2(at_begin.by, at_begin.replaced), at_begin.replaced);
+    if (at_begin.until)
+        sem_wait(at_begin.until);
     return __real_thread_keep_only(fd, other);
 }
 
@@ -307,8 +313,10 @@ TEST(thread__another_file_has_the_lists_number__is_not_kept)
     }
 }
 
-/* The result of starting the monitor's thread. */
-static int start_fails;
+/* What happens when the library starts a thread. */
+static int start_fails;    /* the result of starting the monitor's; 0: it starts */
+static sem_t *start_waits; /* NULL: it does not wait */
+static sem_t start_is_tried;
 
 int __real_thread_start(pthread_t *out, const struct thread_stack *stack, void *(*run)(void *),
                         void *arg, const char *what);
@@ -319,6 +327,10 @@ int __wrap_thread_start(pthread_t *out, const struct thread_stack *stack, void *
 {
     if (start_fails && strstr(what, "to monitor"))
         return hmreg_fail(start_fails, "the test's failure %s", what);
+    if (start_waits) {
+        sem_post(&start_is_tried);
+        sem_wait(start_waits);
+    }
     return __real_thread_start(out, stack, run, arg, what);
 }
 
@@ -355,6 +367,114 @@ TEST(thread__is_forbidden__the_monitor_is_lost)
     assert_int_equal(info.active, HMREG_MONITOR_DISABLED);
     assert_non_null(strstr(info.why, "the test's failure"));
     munmap(memory, fixture_page());
+}
+
+/* ---- a start that takes long -------------------------------------------------------------- */
+
+static bool is_cached(char *memory)
+{
+    return fixture_key(memory, 10) == fixture_key(memory, 10);
+}
+
+/* A file system that does not answer a close, say. */
+TEST(thread__begins_late__gets_do_without)
+{
+    char *memory = fixture_map(1);
+    sem_t begins;
+
+    sem_init(&begins, 0, 0);
+    open_fixture(NULL);
+    at_begin.until = &begins;
+    assert_int_equal(fixture_key(memory, 10), 1);
+    assert_int_equal(fixture_key(memory, 10), 2);
+    at_begin.until = NULL;
+    sem_post(&begins);
+    test_wait_until(is_cached(memory));
+    munmap(memory, fixture_page());
+    fixture_close();
+}
+
+TEST(thread__begins_late_and_the_library_is_closed__waits)
+{
+    char *memory = fixture_map(1);
+    sem_t begins;
+
+    sem_init(&begins, 0, 0);
+    open_fixture(NULL);
+    at_begin.until = &begins;
+    assert_int_equal(fixture_key(memory, 10), 1);
+    at_begin.until = NULL;
+    sem_post(&begins);
+    fixture_close();
+    munmap(memory, fixture_page());
+}
+
+static void *get_some(void *memory)
+{
+    hmreg_mr_put(fixture_get(memory, 10));
+    return NULL;
+}
+
+/* As in an IFUNC's resolver, which holds the dynamic linker's locks that a start in another thread
+ * waits for. */
+static void start_beside(enum hmreg_monitor monitor)
+{
+    char *memory = fixture_map(2);
+    pthread_t other;
+    sem_t until;
+
+    fixture_open(monitor, NULL);
+    sem_init(&until, 0, 0);
+    sem_init(&start_is_tried, 0, 0);
+    start_waits = &until;
+    assert_int_equal(pthread_create(&other, NULL, get_some, memory), 0);
+    sem_wait(&start_is_tried);
+    hmreg_mr_put(fixture_get(memory + fixture_page(), 10)); /* would hang */
+    start_waits = NULL;
+    sem_post(&until);
+    pthread_join(other, NULL);
+    munmap(memory, 2 * fixture_page());
+    fixture_close();
+}
+
+TEST(get__another_thread_is_starting_ours__returns)
+{
+    start_beside(HMREG_MONITOR_USERFAULTFD);
+}
+
+TEST(get__another_thread_is_starting_the_reaper__returns)
+{
+    start_beside(HMREG_MONITOR_MEMHOOKS);
+}
+
+/* The program waits for a message by a signal, which any close of the queue in the process ends. */
+TEST(thread__begins_beside_a_message_queue__its_notification_stays)
+{
+    struct mq_attr attr = {.mq_maxmsg = 1, .mq_msgsize = 1};
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+    struct timespec patience = {.tv_sec = TEST_PATIENCE_SECONDS};
+    char *memory = fixture_map(1);
+    sigset_t awaited;
+    char name[32];
+    mqd_t queue;
+
+    snprintf(name, sizeof(name), "/hmreg-%d", (int)getpid());
+    queue = mq_open(name, O_CREAT | O_EXCL | O_RDWR, 0600, &attr);
+    if (queue < 0)
+        test_skip("no message queues: %s", strerror(errno));
+    mq_unlink(name);
+    sigemptyset(&awaited);
+    sigaddset(&awaited, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &awaited, NULL);
+    assert_int_equal(mq_notify(queue, &event), 0);
+    open_fixture(NULL);
+    assert_int_equal(fixture_key(memory, 10), 1);
+    assert_int_equal(fixture_key(memory, 10), 1);
+    assert_int_equal(mq_send(queue, "", 1, 0), 0);
+    assert_int_equal(sigtimedwait(&awaited, NULL, &patience), SIGUSR1);
+    munmap(memory, fixture_page());
+    fixture_close();
+    mq_close(queue);
 }
 
 /* ---- a child made without fork handlers ------------------------------------------------- */

@@ -78,6 +78,7 @@ static struct call {
     TAKEN(accept4),
     TAKEN(fstat),
     TAKEN(newfstatat),
+    TAKEN(fstatfs),
     CALL(madvise, UNHOOKED, "MADV_WIPEONFORK"),
     CALL(mprotect, FAILS, "mprotect"),
     CALL(openat, FAILS, "/proc/thread-self/maps"),

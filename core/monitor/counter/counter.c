@@ -62,6 +62,7 @@ struct counter_monitor {
     pid_t task;                      /* its */
     struct hmreg_counter_range stop; /* the thread's watch of the stop page; end 0: none */
     bool running;                    /* there is a thread to be joined; under sharing.h's lock */
+    bool begins;                     /* no thread has waited for its beginning; under that lock */
     atomic_bool runs;                /* and it stays; cleared under the lock */
     atomic_bool stopping, lost;
     /* The thread keeps the file, without which a device's page may go; gets read it until the end.
@@ -256,18 +257,22 @@ static void end_counting(struct counter_monitor *counter)
 static int start_thread(struct counter_monitor *counter)
 {
     struct thread_stack stack = {counter->memory, THREAD_STACK_BYTES};
+    bool starts = !counter->running;
     int rc;
 
-    if (counter->running)
-        return 0;
-    atomic_store(&counter->stopping, false);
-    rc =
-        thread_start(&counter->thread, &stack, listen_to_counts, counter, "to monitor host memory");
+    if (starts) {
+        atomic_store(&counter->stopping, false);
+        rc = thread_start(&counter->thread, &stack, listen_to_counts, counter,
+                          "to monitor host memory");
+        if (rc)
+            return rc;
+        counter->running = counter->begins = true;
+    }
+    rc = counter->begins ? thread_await_begin(&counter->begun, starts) : 0;
     if (rc)
         return rc;
-    await(&counter->begun);
+    counter->begins = false;
     begin_counting(counter);
-    counter->running = true;
     atomic_store(&counter->runs, true);
     return 0;
 }
@@ -279,6 +284,9 @@ static void stop_thread(struct counter_monitor *counter)
 {
     if (!counter->running)
         return;
+    if (counter->begins)
+        await(&counter->begun);
+    counter->begins = false;
     atomic_store(&counter->stopping, true);
     thread_discard(counter->stop_page, counter->page);
     end_counting(counter);
@@ -425,7 +433,9 @@ static int have_thread(struct counter_monitor *counter)
 
     if (atomic_load(&counter->runs))
         return 0;
-    sharing_lock();
+    rc = sharing_lock_to_start();
+    if (rc)
+        return rc;
     rc = start_thread(counter);
     sharing_unlock();
     return rc;

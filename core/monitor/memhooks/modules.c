@@ -150,20 +150,35 @@ static const struct r_debug *next_list(const struct r_debug *list)
     return NULL;
 }
 
+/* The segments of the program itself. */
+struct program {
+    const ElfW(Phdr) * segments;
+    unsigned long count;
+    uint64_t base;
+};
+
+static struct program own_program(void)
+{
+    struct program own = {(const void *)getauxval(AT_PHDR), getauxval(AT_PHNUM), 0};
+
+    if (!own.segments)
+        own.count = 0;
+    for (unsigned long i = 0; i < own.count; i++)
+        if (own.segments[i].p_type == PT_PHDR)
+            own.base = getauxval(AT_PHDR) - own.segments[i].p_vaddr;
+    return own;
+}
+
 /* The linker leaves the address of its first list in the program's dynamic section. Its symbol,
  * _r_debug, may be the program's copy of the first bytes. */
 static const struct r_debug *first_list(void)
 {
-    const ElfW(Phdr) *segment = (const void *)getauxval(AT_PHDR);
+    struct program own = own_program();
     const ElfW(Dyn) *entry = NULL;
-    uintptr_t base = 0;
 
-    for (unsigned long i = getauxval(AT_PHNUM); segment && i; i--, segment++) {
-        if (segment->p_type == PT_PHDR)
-            base = getauxval(AT_PHDR) - segment->p_vaddr;
-        if (segment->p_type == PT_DYNAMIC)
-            entry = (const void *)(base + segment->p_vaddr);
-    }
+    for (unsigned long i = 0; i < own.count; i++)
+        if (own.segments[i].p_type == PT_DYNAMIC)
+            entry = (const void *)(uintptr_t)(own.base + own.segments[i].p_vaddr);
     while (entry && entry->d_tag && entry->d_tag != DT_DEBUG)
         entry++;
     return entry && entry->d_tag ? (const struct r_debug *)entry->d_un.d_ptr : NULL;
@@ -259,6 +274,23 @@ static bool is_listed(uint64_t address)
 }
 #endif
 
+/* _dl_find_object() knows a program that has gaps between its segments by their bytes: a mapping of
+ * it begins before, at a page. */
+static bool is_of_program(const struct map *map)
+{
+    struct program own = own_program();
+    bool is = false;
+
+    for (unsigned long i = 0; i < own.count && !is; i++) {
+        const ElfW(Phdr) *segment = &own.segments[i];
+        uint64_t start = own.base + segment->p_vaddr;
+
+        is =
+            segment->p_type == PT_LOAD && start < map->end && map->start < start + segment->p_memsz;
+    }
+    return is;
+}
+
 /* The linker may have reserved the range by memory without any right. */
 static bool may_be_file(const struct map *map)
 {
@@ -301,7 +333,8 @@ bool modules_is_one_unlisted(void)
     for (uint64_t at = 0; !unlisted && maps_next(&maps, at, &map) == 1; at = map.end) {
         bool follows = before.end == map.start && before.end && !before.anonymous;
 
-        if (map.executable && !map.anonymous && !is_listed(map.start) && !code_is_twin(map.start))
+        if (map.executable && !map.anonymous && !is_listed(map.start) && !is_of_program(&map) &&
+            !code_is_twin(map.start))
             unlisted = begins_as_elf(map.start) || (follows && begins_as_elf(before.start));
         before = map;
     }

@@ -74,7 +74,8 @@ struct userfault {
     pthread_mutex_t client_lock;
     struct userfault_client *clients;
     pthread_mutex_t lock; /* guards what follows */
-    bool runs;            /* the thread does, or is still to be joined */
+    atomic_bool runs;     /* the thread does, or is still to be joined */
+    bool begins;          /* it was started, and no thread has waited for its beginning */
     pthread_t thread;
     pid_t task;
     sem_t begun;
@@ -313,17 +314,41 @@ static int start_thread(struct userfault *userfault)
     userfault->stuck = false;
     rc = thread_start(&userfault->thread, &stack, listen_to_events, userfault,
                       "to monitor host memory");
-    if (rc)
-        return rc;
-    while (sem_wait(&userfault->begun)) /* EINTR */
-        ;
-    rc = userfault->begun_rc;
-    userfault->runs = !rc;
+    userfault->begins = !rc;
+    return rc;
+}
+
+/* The thread has begun, or has ended with an error. */
+static int end_begin(struct userfault *userfault)
+{
+    int rc = userfault->begun_rc;
+
+    userfault->begins = false;
+    atomic_store(&userfault->runs, !rc);
     if (!rc)
         return 0;
     thread_join(userfault->thread, &userfault->task);
     return rc == -EBADF ? rc
                         : hmreg_fail_os(-rc, "userfaultfd refused to watch a page of hmreg's own");
+}
+
+static int have_thread(struct userfault *userfault)
+{
+    bool starts = !userfault->runs && !userfault->begins;
+    int rc = starts ? start_thread(userfault) : 0;
+
+    if (!rc && userfault->begins) {
+        rc = thread_await_begin(&userfault->begun, starts);
+        rc = rc ? rc : end_begin(userfault);
+    }
+    return rc;
+}
+
+static void await_begin(struct userfault *userfault)
+{
+    while (sem_wait(&userfault->begun)) /* EINTR */
+        ;
+    (void)end_begin(userfault);
 }
 
 /* No thread reads events any more, and memory is watched: the kernel ends that with the file. */
@@ -342,6 +367,8 @@ static void stop_thread(struct userfault *userfault)
 {
     uint64_t at = (uintptr_t)userfault->stop_page;
 
+    if (userfault->begins)
+        await_begin(userfault);
     if (!userfault->runs)
         return;
     if (owned_fd_is_open(&userfault->file))
@@ -523,8 +550,10 @@ int userfault_watch(struct userfault *userfault, uint64_t start_addr, uint64_t e
 
     if (!userfault_is_usable(userfault))
         return -EBADF;
-    pthread_mutex_lock(&userfault->lock);
-    rc = userfault->runs ? 0 : start_thread(userfault);
+    rc = thread_lock_to_start(&userfault->lock);
+    if (rc)
+        return rc;
+    rc = have_thread(userfault);
     if (!rc && !watching_add(&userfault->watching, start_addr, end))
         rc = -EINVAL;
     pthread_mutex_unlock(&userfault->lock);
@@ -534,7 +563,7 @@ int userfault_watch(struct userfault *userfault, uint64_t start_addr, uint64_t e
 /* Where no thread would read its event nothing is registered, not even for a moment. */
 static bool lock_watched(struct userfault *userfault)
 {
-    if (!userfault_is_usable(userfault))
+    if (!userfault_is_usable(userfault) || !atomic_load(&userfault->runs))
         return false;
     pthread_mutex_lock(&userfault->lock);
     if (userfault->runs)
