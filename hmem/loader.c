@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/process.h"
+#include "core/base/soname.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -95,26 +96,6 @@ uint64_t loader_count(void)
         return atomic_load(&known);
     atomic_store(&known, count);
     return count;
-}
-
-/* NULL: the library has none. */
-static const char *soname_of(const struct dl_phdr_info *info)
-{
-    const ElfW(Dyn) *entry = NULL;
-    ElfW(Addr) strings = 0, soname = 0;
-
-    for (int i = 0; i < info->dlpi_phnum; i++)
-        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-            entry = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-    for (; entry && entry->d_tag != DT_NULL; entry++) {
-        if (entry->d_tag == DT_STRTAB)
-            strings = entry->d_un.d_ptr;
-        if (entry->d_tag == DT_SONAME)
-            soname = entry->d_un.d_val;
-    }
-    if (strings < info->dlpi_addr) /* the linker did not relocate it: the vDSO's */
-        strings += info->dlpi_addr;
-    return soname ? (const char *)(strings + soname) : NULL;
 }
 
 struct search {

@@ -4,13 +4,62 @@
  */
 #include "preload/memory.h"
 
+#include "core/base/high_fd.h"
+#include "core/base/soname.h"
 #include "preload/engine.h"
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <link.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
+
+#define NAME_ROOM 32 /* more than any name below has */
+
+/* ---- what is mapped, by its file ---------------------------------------------------------- */
+
+/* Reads without malloc(3), whose locks a signal handler's thread may hold. */
+static bool mapped_have(const char *const *names)
+{
+    int fd = high_fd(open("/proc/thread-self/maps", O_RDONLY | O_CLOEXEC));
+    char text[4096 + 1];
+    size_t kept = 0;
+    bool have = false;
+    ssize_t got;
+
+    while (fd >= 0 && !have && (got = read(fd, text + kept, sizeof(text) - 1 - kept)) > 0) {
+        size_t len = kept + (size_t)got;
+
+        text[len] = '\0';
+        for (const char *const *name = names; *name; name++)
+            have = have || strstr(text, *name);
+        kept = len < NAME_ROOM ? len : NAME_ROOM; /* a name may begin here and end in the next */
+        memmove(text, text + len - kept, kept);
+    }
+    if (fd >= 0)
+        close(fd);
+    return have;
+}
+
+static bool mapped_have_runtime(void)
+{
+    static const char *const names[] = {"/libcuda.so", "/libhsa-runtime64.so", "/libze_loader.so",
+                                        NULL};
+
+    return mapped_have(names);
+}
+
+/* Memory of a GPU may be a mapping of its driver's file, without any runtime that is known here. */
+static bool mapped_have_device(void)
+{
+    static const char *const names[] = {
+        "/dev/nvidia",          "/dev/kfd",         "/dev/dri/", "/libcuda.so",
+        "/libhsa-runtime64.so", "/libze_loader.so", NULL};
+
+    return mapped_have(names);
+}
 
 /* ---- has the program started a vendor's runtime? ------------------------------------------ */
 
@@ -54,10 +103,13 @@ static const struct runtime {
 static _Atomic(void *) functions[RUNTIMES];
 /* What the dynamic linker had loaded and unloaded when it was last looked for them. */
 static _Atomic uint64_t looked;
+/* Then a runtime was in another namespace (dlmopen(3)), where none of these calls reaches it. */
+static atomic_bool elsewhere;
 
 struct look {
     bool found[RUNTIMES];
     uint64_t changes;
+    uint64_t files, all; /* of this namespace, and of all together */
 };
 
 static int count_changes(struct dl_phdr_info *info, size_t size, void *arg)
@@ -68,12 +120,14 @@ static int count_changes(struct dl_phdr_info *info, size_t size, void *arg)
 
 static int look_at(struct dl_phdr_info *info, size_t size, void *arg)
 {
-    const char *slash = strrchr(info->dlpi_name, '/');
+    const char *soname = soname_of(info);
     struct look *look = arg;
 
     look->changes = info->dlpi_adds + info->dlpi_subs;
+    look->all = info->dlpi_adds - info->dlpi_subs;
+    look->files++;
     for (size_t i = 0; i < RUNTIMES; i++)
-        if (!strcmp(slash ? slash + 1 : info->dlpi_name, runtimes[i].library))
+        if (soname && !strcmp(soname, runtimes[i].library))
             look->found[i] = true;
     return 0;
 }
@@ -91,14 +145,18 @@ static void find_functions(void)
 {
     struct look look = {0};
     uint64_t changes = 0;
+    bool any = false;
 
     dl_iterate_phdr(count_changes, &changes);
     if (atomic_load(&looked) == changes)
         return;
     dl_iterate_phdr(look_at, &look);
-    for (size_t i = 0; i < RUNTIMES; i++)
+    for (size_t i = 0; i < RUNTIMES; i++) {
+        any = any || look.found[i];
         if (look.found[i] && !atomic_load(&functions[i]))
             find_function(i);
+    }
+    atomic_store(&elsewhere, !any && look.files < look.all && mapped_have_runtime());
     atomic_store(&looked, look.changes);
 }
 
@@ -116,7 +174,7 @@ static bool is_any_started(void)
 
 /* ---- which memory ------------------------------------------------------------------------ */
 
-bool memory_find(uint64_t addr, uint64_t len, uint8_t *iface, int16_t *device)
+bool memory_find(uint64_t addr, uint64_t len, int failure, uint8_t *iface, int16_t *device)
 {
     struct hmreg_mem_info info = {.size = sizeof(info), .iface = HMREG_IFACE_SYSTEM, .device = -1};
     int error = errno, rc = 0;
@@ -126,8 +184,8 @@ bool memory_find(uint64_t addr, uint64_t len, uint8_t *iface, int16_t *device)
 
         /* Of one byte, since the list of host memory's mappings is long. */
         rc = lib && len ? hmreg_query(lib, (void *)(uintptr_t)addr, 1, &info) : -EINVAL;
-        if (rc == -EFAULT) /* no runtime's, and not mapped */
-            rc = 0;
+    } else if (atomic_load(&elsewhere) || (failure == EFAULT && mapped_have_device())) {
+        rc = -EFAULT;
     }
     errno = error;
     if (rc)

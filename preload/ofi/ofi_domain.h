@@ -83,7 +83,7 @@ struct ofi_made {
 
 struct ofi_engine {
     /* Which memory a region has that the provider registered; as memory_find(). */
-    bool (*find)(uint64_t addr, uint64_t len, uint8_t *iface, int16_t *device);
+    bool (*find)(uint64_t addr, uint64_t len, int failure, uint8_t *iface, int16_t *device);
     /* As shadow_memory(). */
     uint64_t (*memory)(uint64_t addr, uint64_t len);
     /* With gpu or cache: opens domain->hmreg. info: the one that the program opened the domain

@@ -18,7 +18,7 @@ bool gpu_is_device(const void *addr, size_t length)
     int16_t device;
 
     /* Opens no library in a program without a runtime. */
-    if (!memory_find((uint64_t)(uintptr_t)addr, length, &iface, &device) ||
+    if (!memory_find((uint64_t)(uintptr_t)addr, length, 0, &iface, &device) ||
         iface == HMREG_IFACE_SYSTEM)
         return false;
     lib = engine_library();

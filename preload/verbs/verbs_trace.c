@@ -47,7 +47,7 @@ static const char *nic_of(const struct ibv_context *context)
 static void find_path(const struct verbs_request *request, struct record_call *call)
 {
     uint64_t addr = request->fd >= 0 ? request->iova : (uint64_t)(uintptr_t)request->addr;
-    bool found = memory_find(addr, request->length, &call->iface, &call->device);
+    bool found = memory_find(addr, request->length, call->error, &call->iface, &call->device);
 
     if (request->fd >= 0) {
         /* A dmabuf's iova is its address by custom only; host memory has no dmabuf of ours. */

@@ -80,6 +80,19 @@ breaks_for() {
     [[ $output == *"reason $slug "* && $output == *"registered fi_mr_reg passed $1 system "* ]]
 }
 
+# VENDOR: what a runtime in another namespace has cannot be asked.
+unknown_apart() {
+    local output
+    output=$(VENDOR_APART=1 program gpu "$1" 1 offsets 2>&1)
+    echo "$output"
+    [[ $output == *"registered fi_mr_reg passed unknown "* && $output != *"registered fi_mr_reg passed system none"* ]]
+}
+
+# VENDOR FILE: the runtime is loaded as FILE.
+program_of() {
+    VENDOR_FILE=$2 program gpu "$1" 3 offsets
+}
+
 same_output() { # MODE
     local before after
     before=$(plainly "$PLAIN" "$fabric" host 2) || return
@@ -190,6 +203,21 @@ for vendor in "${vendors[@]}"; do
         -- program gpu,cache "$vendor" 3 offsets child
     check "${fabric}__${vendor}_peers_use_its_addresses__passed_on" \
         breaks_for virtual-addresses "$vendor" 1 basic
+done
+
+# However a program names the runtime that it loads, it is known by the name that it has itself.
+declare -A files=([cuda]=libcuda.so [rocr]=libhsa-runtime64.so)
+for vendor in "${vendors[@]}"; do
+    [[ ${files[$vendor]-} ]] || continue
+    folder=${LD_LIBRARY_PATH%%"/$vendor"*}/$vendor
+    ln -sf "$folder/${files[$vendor]}" "$scratch/${files[$vendor]}.550.54"
+    for name in "${files[$vendor]}" "$scratch/${files[$vendor]}.550.54"; do
+        check "${fabric}__${vendor}_loaded_as_${name##*/}__right_bytes" \
+            prints "registered fi_mr_reg made $vendor mapped remote 0 3" "live 0" "unknown 0" \
+            -- program_of "$vendor" "$name"
+    done
+    check "${fabric}__${vendor}_in_a_namespace_of_its_own__unknown" \
+        unknown_apart "$vendor"
 done
 
 # The last hook sees a call first; libfabric's own makes fi_mr_regattr() of all.

@@ -29,9 +29,12 @@ __attribute__((unused)) static void require(int ok, const char *what)
     exit(1);
 }
 
+/* By VENDOR_FILE, if that is set, and with VENDOR_APART in a namespace of its own. */
 __attribute__((unused)) static void *load(const char *file)
 {
-    void *library = dlopen(file, RTLD_NOW);
+    const char *name = getenv("VENDOR_FILE") ? getenv("VENDOR_FILE") : file;
+    void *library =
+        getenv("VENDOR_APART") ? dlmopen(LM_ID_NEWLM, name, RTLD_NOW) : dlopen(name, RTLD_NOW);
 
     if (!library)
         fprintf(stderr, "vendor_memory: %s\n", dlerror());

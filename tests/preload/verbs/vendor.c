@@ -234,6 +234,17 @@ static const struct {
     {"libze_loader.so.1", {"ze", ze_begin, ze_is_begun, ze_alloc, ze_free, ze_copy}},
 };
 
+/* As programs load it: by VENDOR_FILE, if that is set, and with VENDOR_APART in a namespace of its
+ * own. */
+static void *load(const char *file)
+{
+    const char *other = getenv("VENDOR_FILE");
+
+    if (getenv("VENDOR_APART"))
+        return dlmopen(LM_ID_NEWLM, other ? other : file, RTLD_NOW);
+    return dlopen(other ? other : file, RTLD_NOW);
+}
+
 bool vendor_load(void)
 {
     const char *name = getenv("VENDOR");
@@ -241,7 +252,7 @@ bool vendor_load(void)
     for (size_t i = 0; i < sizeof(vendors) / sizeof(vendors[0]) && name && !vendor; i++) {
         if (strcmp(vendors[i].vendor.name, name))
             continue;
-        library = dlopen(vendors[i].file, RTLD_NOW);
+        library = load(vendors[i].file);
         check(vendors[i].file, !library);
         vendor = &vendors[i].vendor;
     }
