@@ -328,6 +328,8 @@ static void describe_piece(const struct hmreg_mr *mr, size_t index, struct hmreg
         .desc = now.keys.desc,
         .key = mr_is_pending(mr) ? HMREG_KEY_NOTAVAIL : now.keys.key,
         .native = now.native,
+        .path = mr_body(owner)->path,
+        .way = mr_way(owner),
     };
 }
 

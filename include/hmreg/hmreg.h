@@ -659,8 +659,7 @@ struct hmreg_segment {
  * hmreg_mr_regattr() also takes segments, with all other attributes. A list of segments permits a
  * composite on every domain, unless flags has HMREG_REG_SINGLE (then -EXDEV). Errors of
  * hmreg_mr_reg(), and -EINVAL: segments of two ifaces (the text names both), an unknown kind. After
- * an error nothing is registered.
- */
+ * an error nothing is registered. */
 int hmreg_mr_regsgl(struct hmreg_domain *domain, const struct hmreg_segment *segments, size_t count,
                     uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
                     struct hmreg_mr **mr, void *context);
@@ -672,6 +671,8 @@ struct hmreg_piece_info {
     void *desc;
     uint64_t key;
     void *native;
+    enum hmreg_path path;
+    enum hmreg_way way;
 };
 
 /* Describes piece `index` of a region: a segment, a range of an iov, or all of a plain region.

@@ -292,6 +292,31 @@ static uint64_t address_of(const struct provider_request *req)
     return req->options.set_iova ? req->options.iova : (uint64_t)(uintptr_t)req->iov[0].iov_base;
 }
 
+/* May a region begin where its dmabuf does? Peers reach no more by it than the page in which the
+ * range begins, as by an export of whole pages. */
+static bool may_begin_before(const struct provider_request *req)
+{
+    return req->dmabuf->offset && (!(req->access & HMREG_ACCESS_REMOTE) ||
+                                   req->dmabuf->offset < (uint64_t)sysconf(_SC_PAGESIZE));
+}
+
+/* Some NICs (ConnectX-8 beside a GB300) take a dmabuf from its beginning only, by EOPNOTSUPP. Then
+ * the region begins there, at an address as far before the range's. */
+static struct ibv_mr *import_direct(const struct verbs *verbs, const struct provider_request *req,
+                                    int access)
+{
+    const struct hmreg_dmabuf *dmabuf = req->dmabuf;
+    size_t length = req->iov[0].iov_len;
+    uint64_t addr = address_of(req);
+    struct ibv_mr *mr =
+        direct_import(&verbs->direct, verbs->pd, dmabuf->offset, length, addr, dmabuf->fd, access);
+
+    if (mr || errno != EOPNOTSUPP || !may_begin_before(req))
+        return mr;
+    return direct_import(&verbs->direct, verbs->pd, 0, dmabuf->offset + length,
+                         addr - dmabuf->offset, dmabuf->fd, access);
+}
+
 static struct ibv_mr *import_request(const struct verbs *verbs, const struct provider_request *req,
                                      int access)
 {
@@ -299,8 +324,7 @@ static struct ibv_mr *import_request(const struct verbs *verbs, const struct pro
     size_t length = req->iov[0].iov_len;
 
     if (is_direct(req))
-        return direct_import(&verbs->direct, verbs->pd, dmabuf->offset, length, address_of(req),
-                             dmabuf->fd, access);
+        return import_direct(verbs, req, access);
     return import_dmabuf(verbs, dmabuf->offset, length, address_of(req), dmabuf->fd, access);
 }
 

@@ -193,7 +193,7 @@ struct ibv_mr *fake_verbs_reg_mlx5(struct ibv_pd *on, uint64_t offset, size_t le
     struct ibv_mr *mr;
     int usual = fake_verbs.dmabuf_error;
 
-    fake_verbs.dmabuf_error = fake_verbs.mlx5_error;
+    fake_verbs.dmabuf_error = fake_verbs.mlx5_whole && offset ? EOPNOTSUPP : fake_verbs.mlx5_error;
     mr = import(offset, length, iova, fd, access);
     fake_verbs.dmabuf_error = usual;
     fake_verbs.by_mlx5 = mlx5_access;

@@ -24,6 +24,7 @@ struct fake_verbs {
     char *(*attach)(int fd);
     void (*detach)(char *bytes);
     int mlx5_error;      /* not 0: fake_verbs_reg_mlx5() fails with it */
+    bool mlx5_whole;     /* it takes a dmabuf from its beginning only */
     int reg_error;       /* errno of the next ibv_reg_mr() */
     bool reg_fails;      /* ...which fails even with errno 0 */
     int dereg_result;    /* ibv_dereg_mr() returns this while it is not 0... */

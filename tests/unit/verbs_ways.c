@@ -9,6 +9,8 @@
 
 #include <dlfcn.h>
 #include <hmreg/verbs.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define BYTES DEVICE_BYTES
 
@@ -130,6 +132,61 @@ TEST(reg__data_direct_fails__plain)
         assert_ok(hmreg_mr_close(mr));
     }
     fake_verbs.mlx5_error = 0; /* a failure is not remembered */
+}
+
+/* A NIC that takes a dmabuf from its beginning only: peers still use the range's own address. */
+TEST(reg__data_direct_from_the_beginning_only__unaligned_ranges_too)
+{
+    static const size_t skips[] = {0, 3, 512, 4095};
+    struct hmreg_piece_info piece = {.size = sizeof(piece)};
+
+    begin(FAKE_MLX5);
+    open_with(HMREG_WAY_DATA_DIRECT, HMREG_WAY_PLAIN);
+    fake_verbs.mlx5_whole = true;
+    for (size_t i = 0; i < sizeof(skips) / sizeof(skips[0]); i++) {
+        uint64_t addr = (uint64_t)(uintptr_t)fixture.there + skips[i];
+        struct hmreg_mr *mr;
+
+        assert_ok(hmreg_mr_reg(fixture.domain, (void *)(uintptr_t)addr, 5000, HMREG_REMOTE_WRITE, 0,
+                               0, 0, &mr, NULL));
+        assert_int_equal(way_of(mr), HMREG_WAY_DATA_DIRECT);
+        assert_int_equal(test_why_of(mr).refused, 0);
+        assert_int_equal(fake_verbs.offset, 0);
+        assert_true(fake_verbs.iova <= addr && addr - fake_verbs.iova < 4096);
+        assert_int_equal(fake_verbs.length, addr - fake_verbs.iova + 5000);
+        assert_int_equal(fake_verbs.live, 1);
+        assert_ok(hmreg_mr_piece(mr, 0, &piece));
+        assert_int_equal(piece.path, HMREG_PATH_DMABUF);
+        assert_int_equal(piece.way, HMREG_WAY_DATA_DIRECT);
+        assert_int_equal(piece.len, 5000);
+        assert_ok(hmreg_mr_close(mr));
+    }
+}
+
+/* Then peers would reach what lies before the range's first page. */
+TEST(reg__data_direct_from_the_beginning_only_and_far__plain_for_peers)
+{
+    static const uint64_t rights[] = {HMREG_REMOTE_WRITE, HMREG_READ};
+    struct hmreg_mr_dmabuf dmabuf = {
+        .fd = memfd_create("far", MFD_CLOEXEC), .offset = 8195, .len = 5000};
+    struct hmreg_mr_attr attr = {.size = sizeof(attr), .dmabuf = &dmabuf};
+
+    begin(FAKE_MLX5);
+    open_with(HMREG_WAY_DATA_DIRECT, HMREG_WAY_PLAIN);
+    fake_verbs.mlx5_whole = true;
+    dmabuf.base_addr = fixture.there;
+    assert_ok(ftruncate(dmabuf.fd, 16384));
+    for (unsigned local = 0; local < 2; local++) {
+        struct hmreg_mr *mr;
+
+        attr.access = rights[local];
+        assert_ok(hmreg_mr_regattr(fixture.domain, &attr, HMREG_REG_DMABUF, &mr));
+        assert_int_equal(way_of(mr), local ? HMREG_WAY_DATA_DIRECT : HMREG_WAY_PLAIN);
+        assert_int_equal(test_why_of(mr).refused, !local);
+        assert_int_equal(fake_verbs.length, local ? 8195 + 5000 : 5000);
+        assert_ok(hmreg_mr_close(mr));
+    }
+    close(dmabuf.fd);
 }
 
 TEST(dereg__for_data_direct__as_usual)
