@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The cases that are the same for each vendor: cache.c, ended.c, export.c, fault.c, memory.c,
- * open.c, public.c, resolve.c and threads.c of this folder. Each is built once for each vendor
- * (cuda_gpu_export, rocr_gpu_export, ...) with the `gpu` that tests/gpu/<vendor>/gpu.c defines.
+ * The cases that are the same for each vendor: cache.c, ended.c, export.c, fault.c, fuzz.c,
+ * memory.c, open.c, public.c, resolve.c and threads.c of this folder. Each is built once for each
+ * vendor (cuda_gpu_export, rocr_gpu_export, ...) with the `gpu` that tests/gpu/<vendor>/gpu.c has.
  * Tests for a single vendor are in that vendor's folder.
  */
 #ifndef TESTS_GPU_H
@@ -34,6 +34,14 @@ struct gpu_operation {
  * failure leaves memory behind. */
 struct gpu_survival {
     const char *operation, *calls, *leaks;
+};
+
+/* A rarer kind of memory, for fuzz.c. make: at least *len bytes, which may become more; 0: there is
+ * no room for it now. end: by the address. Any thread. */
+struct gpu_maker {
+    const char *name;
+    uint64_t (*make)(size_t *len);
+    void (*end)(uint64_t addr);
 };
 
 /* A vendor, and the application's own calls of its runtime. */
@@ -80,6 +88,7 @@ struct gpu {
      * all NULL: none. */
     const struct gpu_operation *operations; /* ended by a NULL name */
     const struct gpu_survival *survives;    /* the same */
+    const struct gpu_maker *makers;         /* ended by a NULL name */
     void (*prepare)(struct hmem *self);
     void (*clean_up)(void);
 };

@@ -55,12 +55,15 @@ static uint64_t alloc(int device, enum hmreg_mem_kind kind, size_t len)
     return host ? (uintptr_t)host : addr;
 }
 
+/* On a thread that may have no context. */
 static void free_it(uint64_t addr, enum hmreg_mem_kind kind)
 {
+    CU(cu.context_push(contexts[0]));
     if (kind == HMREG_MEM_HOST_PINNED)
         CU(cu.free_host(as_pointer(addr)));
     else
         CU(cu.free(addr));
+    CU(cu.context_pop(NULL));
 }
 
 /* ---- memory of rarer kinds, for failing calls ------------------------------------------- */

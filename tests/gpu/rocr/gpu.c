@@ -109,6 +109,8 @@ static bool reports(enum hmreg_mem_kind kind)
     return kind != HMREG_MEM_MANAGED;
 }
 
+extern const struct gpu_maker rocr_makers[];
+
 const struct gpu gpu = {
     .ops = &hmem_rocr_ops,
     .kinds = 2,
@@ -135,6 +137,7 @@ const struct gpu gpu = {
     .after_shut_down = after_shut_down,
     .operations = operations,
     .survives = survives,
+    .makers = rocr_makers,
     .prepare = prepare,
     .clean_up = clean_up,
 };
