@@ -173,7 +173,8 @@ static void check_bytes(struct fuzz *fuzz, const struct slot *slot, struct hmreg
 
 static void get(struct fuzz *fuzz, const struct slot *slot)
 {
-    size_t from = draw(fuzz, 3) ? 0 : draw(fuzz, (unsigned)slot->len);
+    bool from_start = draw(fuzz, 3) || (slot->maker && slot->maker->from_start);
+    size_t from = from_start ? 0 : draw(fuzz, (unsigned)slot->len);
     size_t len = draw(fuzz, 2) ? slot->len - from : 1 + draw(fuzz, (unsigned)(slot->len - from));
     struct hmreg_mr **held = &fuzz->held[draw(fuzz, HELD)], *mr = NULL;
 

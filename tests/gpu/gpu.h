@@ -42,6 +42,7 @@ struct gpu_maker {
     const char *name;
     uint64_t (*make)(size_t *len);
     void (*end)(uint64_t addr);
+    bool from_start; /* a range that begins elsewhere may be refused */
 };
 
 /* A vendor, and the application's own calls of its runtime. */

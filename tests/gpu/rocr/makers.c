@@ -90,8 +90,8 @@ static void end_locked(uint64_t addr)
 
 /* Imported memory has no path that loopback can take: kinds.c has it. */
 const struct gpu_maker rocr_makers[] = {
-    {"fine-grained pool", make_fine, end_pooled},
-    {"mapped", make_mapped, end_mapped},
-    {"locked", make_locked, end_locked},
+    {"fine-grained pool", make_fine, end_pooled, false},
+    {"mapped", make_mapped, end_mapped, true},
+    {"locked", make_locked, end_locked, false},
     {0},
 };
