@@ -578,9 +578,9 @@ static bool evict_of(struct cache_set *set, struct cache *first, unsigned *visit
     bool done;
 
     cache_drain(&set->pool);
-    done = first && cache_evict(first, 1, 0, visits);
+    done = first && cache_evict(first, 1, 0, visits, NULL);
     for (unsigned i = 0; i < cache_set_count(set) && !done; i++)
-        done = cache_evict(&set->caches[i], 1, 0, visits);
+        done = cache_evict(&set->caches[i], 1, 0, visits, NULL);
     return done;
 }
 

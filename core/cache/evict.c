@@ -228,7 +228,8 @@ enum cache_room cache_make_room(struct cache *cache, uint64_t bytes, struct cach
 
 /* ---- eviction without a new region ------------------------------------------------------- */
 
-static enum cache_room evict_one(struct cache *cache, int code, struct cache_search *search)
+static enum cache_room evict_one(struct cache *cache, int code, struct cache_search *search,
+                                 uint64_t *bytes)
 {
     struct hmreg_mr *entry;
     unsigned passes = PASSES;
@@ -242,6 +243,7 @@ static enum cache_room evict_one(struct cache *cache, int code, struct cache_sea
     }
     room = find_victim(cache, search, &passes, &entry);
     if (room == CACHE_ROOM) {
+        *bytes += mr_len(entry);
         cache_retire(cache, entry);
         cache_stats_evicted(&cache->stats, code, 1);
         search->passed = 0;
@@ -250,8 +252,10 @@ static enum cache_room evict_one(struct cache *cache, int code, struct cache_sea
     return room;
 }
 
-unsigned cache_evict(struct cache *cache, unsigned count, int code, unsigned *visits)
+unsigned cache_evict(struct cache *cache, unsigned count, int code, unsigned *visits,
+                     uint64_t *bytes)
 {
+    uint64_t sum = 0;
     enum cache_room room = CACHE_ROOM;
     struct cache_search search;
     unsigned done = 0;
@@ -260,12 +264,14 @@ unsigned cache_evict(struct cache *cache, unsigned count, int code, unsigned *vi
     search.bounded = visits;
     search.visits = visits ? *visits : 0;
     while (done < count && room != CACHE_NO_ROOM) {
-        room = evict_one(cache, code, &search);
+        room = evict_one(cache, code, &search, &sum);
         done += room == CACHE_ROOM;
         cache_finish_withdrawal(cache->pool, &search);
     }
     if (visits)
         *visits = search.visits;
+    if (bytes)
+        *bytes += sum;
     return done;
 }
 
@@ -286,7 +292,7 @@ void cache_change_limits(struct cache *cache, uint64_t max_regions, uint64_t max
     cache_stats_set(&cache->stats, STATS_LIMIT_REGIONS, max_regions);
     cache_stats_set(&cache->stats, STATS_LIMIT_BYTES, max_bytes);
     pthread_mutex_unlock(&cache->pool->lock);
-    while (is_over(cache) && cache_evict(cache, 1, 0, NULL))
+    while (is_over(cache) && cache_evict(cache, 1, 0, NULL, NULL))
         ;
 }
 
@@ -334,7 +340,7 @@ static bool make_wanted(struct cache *cache)
     pthread_mutex_unlock(&cache->pool->lock);
     if (look || !worth)
         return look;
-    return cache_evict(cache, VICTIMS, 0, &visits);
+    return cache_evict(cache, VICTIMS, 0, &visits, NULL);
 }
 
 bool cache_make_wanted(struct cache_pool *pool)

@@ -64,9 +64,10 @@ bool cache_make_wanted(struct cache_pool *pool);
 
 /* Evicts at most `count` idle entries and returns how many. visits: NULL, or how many entries it
  * may look at, which is lowered. code: the error of the registration that this is to help; 0: a
- * limit is the reason. After this function and the two below the caller deregisters the retired
- * entries by cache_set_free_unpublished(). */
-unsigned cache_evict(struct cache *cache, unsigned count, int code, unsigned *visits);
+ * limit is the reason. bytes: NULL, or theirs are added. After this function and the two below the
+ * caller deregisters the retired entries by cache_set_free_unpublished(). */
+unsigned cache_evict(struct cache *cache, unsigned count, int code, unsigned *visits,
+                     uint64_t *bytes);
 /* Changes the limits, and evicts idle entries while the cache exceeds them. */
 void cache_change_limits(struct cache *cache, uint64_t max_regions, uint64_t max_bytes);
 /* Retires every idle entry of all caches. */

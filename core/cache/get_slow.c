@@ -20,6 +20,7 @@
 #include "core/base/validate.h"
 #include "core/cache/cover.h"
 #include "core/cache/notice.h"
+#include "core/cache/room.h"
 #include "core/group/group.h"
 #include "core/mr/explain.h"
 #include "core/mr/region.h"
@@ -27,6 +28,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* A get is served uncached after this many of its own registrations were discarded since their
  * memory changed meanwhile, or after this many rounds without result. */
@@ -140,25 +142,6 @@ static struct hmreg_mr *find_anywhere(struct get *get, bool *sure)
 
 /* ---- registering ------------------------------------------------------------------------ */
 
-/* Only these errors may be due to a resource that cached regions occupy: memory, the fabric's room
- * for regions, a key. */
-static bool eviction_helps(int rc)
-{
-    return rc == -ENOMEM || rc == -ENOSPC || rc == -HMREG_ENOKEY;
-}
-
-/* Evicts at most `count` regions, of the same cache first. Returns 0 if nothing is left to evict.
- * code: the registration's error. */
-static unsigned evict(struct cache_set *set, struct cache *cache, unsigned count, int code)
-{
-    unsigned done = cache_evict(cache, count, code, NULL);
-
-    for (unsigned i = 0; i < cache_set_count(set) && done < count; i++)
-        done += cache_evict(&set->caches[i], count - done, code, NULL);
-    cache_set_free_unpublished(set);
-    return done;
-}
-
 /* Of one range. A longer range than the fabric registers at once has the longest pieces: each is
  * one more key for local operations. */
 static int fill_range(struct get *get, struct hmreg_mr *entry)
@@ -208,7 +191,7 @@ static int create_once(struct get *get, struct cache *cache, struct hmreg_mr *en
 static int create_in_room(struct get *get, struct cache *cache, struct hmreg_mr *entry, int rc)
 {
     for (unsigned count = 1; rc == -EOPNOTSUPP && explain_says(-ENOMEM) && count <= 4; count *= 2) {
-        if (!cache_evict(cache, count, -ENOMEM, NULL))
+        if (!cache_evict(cache, count, -ENOMEM, NULL, NULL))
             break;
         cache_set_free_unpublished(get->set);
         rc = create_once(get, cache, entry);
@@ -259,17 +242,37 @@ static int check_assumed(struct get *get)
     return rc && check_awake(get) ? -EAGAIN : rc;
 }
 
+static uint64_t whole_pages(const struct iovec *iov)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start = (uint64_t)(uintptr_t)iov->iov_base;
+
+    return ((start + iov->iov_len + page - 1) & ~(page - 1)) - (start & ~(page - 1));
+}
+
+static void begin_room(struct get *get, struct cache *cache, struct room *room)
+{
+    uint64_t bytes = 0;
+    unsigned count = get->list ? (unsigned)get->list->ranges.count : 1;
+
+    for (unsigned i = 0; i < count; i++)
+        bytes += whole_pages(get->list ? &get->list->ranges.iov[i] : get->request->iov);
+    room_init(room, get->set, cache, get_is_host(get), bytes, count);
+}
+
 /* After a registration that failed with rc: makes room and tries again. A fabric may find that it
  * has no room before it finds that the process cannot access the memory, for which no region is
  * evicted. */
 static int create_again(struct get *get, struct cache *cache, struct hmreg_mr *entry, int rc)
 {
     int refused = rc == -EFAULT ? 0 : check_assumed(get);
+    struct room room;
 
     if (refused)
         return refused;
-    for (unsigned count = 1; eviction_helps(rc) && evict(get->set, cache, count, rc); count *= 2)
+    begin_room(get, cache, &room);
+    while (room_make(&room, rc))
         rc = create_once(get, cache, entry);
+    room_end(&room, rc);
     return create_in_room(get, cache, entry, rc);
 }
 
@@ -295,7 +298,7 @@ static int create(struct get *get, struct hmreg_mr *entry)
         rc = check_awake(get);
         rc = rc ? rc : create_once(get, cache, entry);
     }
-    if (eviction_helps(rc) && reap_helps(get->set, freed))
+    if (room_says(get->domain, rc) == PROVIDER_ROOM_FULL && reap_helps(get->set, freed))
         rc = create_once(get, cache, entry);
     if (rc && !get->covers)
         rc = create_again(get, cache, entry, rc);

@@ -110,6 +110,11 @@ static void no_remote_close(void *self, void *remote)
 {
 }
 
+static enum provider_room no_room(void *self, int rc)
+{
+    return PROVIDER_ROOM_UNKNOWN;
+}
+
 static unsigned no_objects(void *self)
 {
     return 0;
@@ -125,6 +130,7 @@ static struct provider_ops complete(const struct provider_ops *given)
 
     ops.can = ops.can ? ops.can : no_path;
     ops.can_data_direct = ops.can_data_direct ? ops.can_data_direct : no_data_direct;
+    ops.room = ops.room ? ops.room : no_room;
     ops.bind = ops.bind ? ops.bind : no_bind;
     ops.unbind = ops.unbind ? ops.unbind : no_unbind;
     ops.is_bound = ops.is_bound ? ops.is_bound : not_bound;
@@ -143,6 +149,33 @@ static struct provider_ops complete(const struct provider_ops *given)
     ops.objects = ops.objects ? ops.objects : no_objects;
     ops.destroy = ops.destroy ? ops.destroy : no_destroy;
     return ops;
+}
+
+/* ---- room ------------------------------------------------------------------------------- */
+
+/* Did the fabric give the thread's last error, or hmreg itself? */
+static bool is_fabrics(const struct hmreg_domain *domain, int rc)
+{
+    const struct hmreg_error *error = hmreg_last_error();
+
+    return error->code == rc && !strcmp(error->source, domain->ops.name);
+}
+
+enum provider_room domain_room(const struct hmreg_domain *domain, int rc)
+{
+    switch (rc) {
+    case -ENOMEM:
+    case -ENOSPC:
+    case -HMREG_ENOKEY:
+        return PROVIDER_ROOM_FULL;
+    case 0:
+    case -EFAULT:
+    case -EACCES:
+    case -EOPNOTSUPP:
+        return PROVIDER_ROOM_ENOUGH;
+    default:
+        return is_fabrics(domain, rc) ? domain->ops.room(domain->self, rc) : PROVIDER_ROOM_ENOUGH;
+    }
 }
 
 /* ---- configuration ---------------------------------------------------------------------- */

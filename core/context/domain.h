@@ -77,6 +77,9 @@ int domain_init(struct hmreg_domain *domain, struct hmreg *lib, const struct pro
 
 /* Checks that domain is not NULL and belongs to this process. -EINVAL, -EPERM. */
 int domain_check(const struct hmreg_domain *domain);
+/* What does the error of a registration with the domain, the thread's last one, say of room? No
+ * group: see room_says(). */
+enum provider_room domain_room(const struct hmreg_domain *domain, int rc);
 /* Checks that a valid iface has this device; SYSTEM accepts -1 and 0. -ENODEV. */
 int domain_check_device(const struct hmreg_domain *domain, enum hmreg_iface iface, int device);
 

@@ -112,6 +112,13 @@ struct provider_mr {
     void *priv;                /* private to the provider */
 };
 
+/* What an error of reg() says of the device's or the fabric's room. */
+enum provider_room {
+    PROVIDER_ROOM_ENOUGH, /* the error has nothing to do with room */
+    PROVIDER_ROOM_FULL,
+    PROVIDER_ROOM_UNKNOWN, /* some drivers answer so when they are full */
+};
+
 struct provider_ops {
     const char *name; /* "ofi" */
 
@@ -127,6 +134,10 @@ struct provider_ops {
     /* Registers. If the fabric refuses this path, so that another path may work, fills *why. */
     int (*reg)(void *self, const struct provider_request *req, struct provider_mr *out,
                struct hmreg_reason *why);
+
+    /* What does this error of reg(), which the fabric gave, say of room? By a table of what drivers
+     * answer. NULL: UNKNOWN, but for those that say it themselves. */
+    enum provider_room (*room)(void *self, int rc);
 
     /* Deregisters. -EBUSY: the fabric still uses the region, which is unchanged; the core tries
      * again later. */

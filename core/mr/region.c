@@ -361,12 +361,6 @@ static void name_rail(const struct group *group, size_t rail)
     hmreg_error_restore(&error);
 }
 
-/* Errors that say nothing about the rail: something is short at the moment, and a get evicts. */
-static bool is_shortage(int rc)
-{
-    return rc == -ENOMEM || rc == -ENOSPC || rc == -HMREG_ENOKEY;
-}
-
 /* Keeps the thread's last error as the reason why there is no such rail. */
 static int keep_reason(struct hmreg_mr *mr, size_t rail)
 {
@@ -400,7 +394,9 @@ static int miss(struct filling *filling, size_t rail, int rc)
     if (!has_rail(filling, rail))
         return 0;
     name_rail(group, rail);
-    if (!(filling->order || group->flags & HMREG_GROUP_PARTIAL) || is_shortage(rc))
+    /* What is full says nothing about the rail: a get evicts. */
+    if (!(filling->order || group->flags & HMREG_GROUP_PARTIAL) ||
+        domain_room(group->members[rail], rc) == PROVIDER_ROOM_FULL)
         return rc;
     rc = keep_reason(filling->mr, rail);
     if (rc)

@@ -35,8 +35,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define VENDOR_AMAZON 0x1d0f   /* whose NICs are EFA */
-#define VENDOR_SIW    0x626d74 /* Soft-iWARP, whose driver ignores the iova */
+#define VENDOR_AMAZON   0x1d0f   /* whose NICs are EFA */
+#define VENDOR_MELLANOX 0x02c9   /* mlx4, mlx5 */
+#define VENDOR_PENSANDO 0x1dd8   /* ionic */
+#define VENDOR_RXE      0xffffff /* Soft-RoCE */
+#define VENDOR_SIW      0x626d74 /* Soft-iWARP, whose driver ignores the iova */
 
 /* ibv_reg_dmabuf_mr() of rdma-core 34. */
 typedef struct ibv_mr *reg_dmabuf_call(struct ibv_pd *pd, uint64_t offset, size_t length,
@@ -62,6 +65,7 @@ typedef struct ibv_mr *reg_ex_call(struct ibv_pd *pd, struct mr_init_attr *attr)
 struct verbs {
     struct windows windows; /* first, as verbs_windows.c has it */
     struct ibv_pd *pd;      /* borrowed */
+    uint32_t vendor;        /* of the device */
     int max_mr;             /* the device's limit of regions; 0: unknown */
     atomic_int live;        /* regions registered here */
     bool iwarp;
@@ -155,7 +159,9 @@ static const char *advice(int errnum)
         return "its pages cannot be pinned: unmapped, read-only for access that writes, or a "
                "device's without a driver for peer memory";
     case EINVAL:
-        return "the device does not take this access or length";
+        return "the device does not take this access or length, or is full";
+    case EAGAIN:
+        return "the device is full";
     case EOPNOTSUPP:
         return "the device does not do such registrations";
     case EIO:
@@ -240,6 +246,27 @@ static int refuse_peermem(const struct verbs *verbs, enum hmreg_iface iface, int
                         "%s did not register %s memory by its address (error %d), though the "
                         "kernel has a client for peer memory: %s; dmesg may say more",
                         device_name(verbs), hmreg_iface_name(iface), errnum, words);
+}
+
+/* What a device without room for a region answers besides ENOMEM and ENOSPC, by its vendor's id:
+ * what each row stands on is in docs/operating.md. */
+static const struct {
+    uint32_t vendor;
+    int errnum;
+} full[] = {
+    {VENDOR_MELLANOX, EAGAIN}, /* mlx5: a command's status "no resources" */
+    {VENDOR_RXE, EINVAL},      /* Soft-RoCE: its pools */
+    {VENDOR_PENSANDO, EINVAL}, /* ionic: its page tables */
+};
+
+static enum provider_room room(void *self, int rc)
+{
+    const struct verbs *verbs = self;
+
+    for (size_t i = 0; i < sizeof(full) / sizeof(full[0]); i++)
+        if (full[i].vendor == verbs->vendor && full[i].errnum == -rc)
+            return PROVIDER_ROOM_FULL;
+    return PROVIDER_ROOM_UNKNOWN;
 }
 
 /* True if another path would fail too: then the error is not a refusal of this path. */
@@ -582,6 +609,7 @@ static const struct provider_ops verbs_ops = {
     .can = can,
     .can_data_direct = can_data_direct,
     .reg = reg,
+    .room = room,
     .dereg = dereg,
     .is_bound = is_bound,
     .objects = objects,
@@ -636,6 +664,7 @@ static struct verbs *new_verbs(struct hmreg *lib, struct ibv_pd *pd,
     if (!verbs)
         return NULL;
     verbs->pd = pd;
+    verbs->vendor = limits->vendor_id;
     verbs->max_mr = limits->max_mr > 0 ? limits->max_mr : 0;
     verbs->iwarp = pd->context->device->transport_type == IBV_TRANSPORT_IWARP;
     verbs->odp = pages_on_demand(pd->context);

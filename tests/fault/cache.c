@@ -9,8 +9,10 @@
 #include "tests/support/vendors.h"
 
 #include "core/context/context.h"
+#include "core/context/domain.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <hmreg/loopback.h>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
@@ -100,14 +102,127 @@ TEST(reg__no_room__the_least_recently_used_makes_room)
     assert_string_equal(hmreg_last_error()->text, "range: len is 0; it must be at least 1");
 }
 
-TEST(reg__no_room_for_long__twice_as_many_go_each_time)
+/* A limit of bytes: 64 pages, of which 60 are in single regions. */
+static void open_full(void)
 {
     open_fixture(NULL);
     touch(60);
-    counter.room = 30;
-    assert_int_equal(fixture_key(memory[60], LEN), 66); /* after 1, 2, 4, 8 and 16 went */
-    assert_int_equal(fixture_stats().evictions, 31);
-    assert_int_equal(fixture_stats().regions, 30);
+    counter.room_bytes = UINT64_C(60) * LEN;
+}
+
+TEST(reg__no_room_for_a_long_range__as_much_goes_as_it_needs)
+{
+    struct hmreg_mr *mr;
+    char *pages = test_map(22 * LEN);
+
+    open_full();
+    assert_ok(hmreg_mr_get(fixture.domain, pages + 1, 20 * LEN, HMREG_SEND, &mr));
+    hmreg_mr_put(mr);
+    assert_int_equal(atomic_load(&counter.regs), 60 + 6); /* after 1, 2, 4, 8 and the rest went */
+    assert_int_equal(fixture_stats().evictions, 21);      /* the pages that it touches */
+    munmap(pages, 22 * LEN);
+}
+
+TEST(reg__range_never_fits__no_more_goes_than_it_would_need)
+{
+    open_full();
+    fail_reg(-ENOMEM, -1);
+    for (int i = 1; i <= 3; i++) {
+        assert_int_equal(try_get(memory[60]), -ENOMEM);
+        assert_int_equal(fixture_stats().evictions, 2 * i); /* it touches two pages */
+    }
+    fail_reg(0, 0);
+}
+
+/* What did not fit into the empty cache empties it only once. */
+TEST(reg__range_does_not_fit_into_an_empty_cache__remembered)
+{
+    struct hmreg_mr *mr = NULL;
+    char *pages = test_map(80 * LEN);
+
+    open_full();
+    assert_int_equal(hmreg_mr_get(fixture.domain, pages, 70 * LEN, HMREG_SEND, &mr), -ENOMEM);
+    assert_int_equal(fixture_stats().evictions, 60);
+    touch(20);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(
+            hmreg_mr_get(fixture.domain, pages, (size_t)(70 + i) * LEN, HMREG_SEND, &mr), -ENOMEM);
+    assert_int_equal(fixture_stats().evictions, 60);
+    assert_int_equal(fixture_stats().regions, 20);
+    /* A shorter one may still make room, and so may the same where the cache has as much. */
+    assert_ok(hmreg_mr_get(fixture.domain, pages, 50 * LEN, HMREG_SEND, &mr));
+    hmreg_mr_put(mr);
+    assert_true(fixture_stats().evictions > 60);
+    munmap(pages, 80 * LEN);
+}
+
+static bool drop_lock_right(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+
+    if (syscall(SYS_capget, &header, data))
+        return false;
+    data[CAP_TO_INDEX(CAP_IPC_LOCK)].effective &= ~CAP_TO_MASK(CAP_IPC_LOCK);
+    return !syscall(SYS_capset, &header, data);
+}
+
+/* The limit can be asked for: nothing goes. */
+static int exceed_lock_limit(void)
+{
+    struct rlimit few = {1 << 20, 1 << 20};
+    struct hmreg_mr *mr = NULL;
+    char *pages = test_map(4 << 20);
+
+    open_full();
+    fixture.domain->caps.pins = true;
+    if (setrlimit(RLIMIT_MEMLOCK, &few) || !drop_lock_right())
+        return 77;
+    assert_int_equal(hmreg_mr_get(fixture.domain, pages, 2 << 20, HMREG_SEND, &mr), -ENOMEM);
+    assert_int_equal(fixture_stats().evictions, 0);
+    assert_ok(hmreg_mr_get(fixture.domain, pages, 10 * LEN, HMREG_SEND, &mr));
+    assert_int_equal(fixture_stats().evictions, 10);
+    return 0;
+}
+
+TEST(reg__range_exceeds_the_limit_of_locked_memory__nothing_goes)
+{
+    test_in_child_or_skip(exceed_lock_limit(), "this process keeps the right to lock memory");
+}
+
+/* ---- errors that mean "full" on some device ------------------------------------------------ */
+
+TEST(reg__full_by_the_drivers_word__room_is_made)
+{
+    open_fixture(NULL);
+    touch(8);
+    counter.room = 8;
+    counter.full_code = -EAGAIN;
+    counter.says = PROVIDER_ROOM_FULL;
+    for (unsigned i = 8; i < 40; i++)
+        assert_ok(try_get(memory[i]));
+    assert_int_equal(fixture_stats().regions, 8);
+}
+
+/* One try, with a few regions given back. */
+TEST(reg__error_that_may_mean_full__tried_once_more)
+{
+    open_fixture(NULL);
+    touch(8);
+    counter.room = 8;
+    counter.full_code = -EINVAL;
+    counter.says = PROVIDER_ROOM_UNKNOWN;
+    assert_ok(try_get(memory[9]));
+    touch(3);
+    fail_reg(-EPROTO, -1);
+    for (unsigned i = 0; i < 2; i++) {
+        unsigned before = atomic_load(&counter.regs), evicted = (unsigned)fixture_stats().evictions;
+
+        assert_int_equal(try_get(memory[20]), -EPROTO);
+        assert_int_equal(atomic_load(&counter.regs), before + 2);
+        assert_int_equal(fixture_stats().evictions, evicted + 2);
+    }
+    fail_reg(0, 0);
 }
 
 TEST(reg__no_room_and_all_pinned__fails_after_one_try)

@@ -11,6 +11,7 @@ struct counter counter;
 
 struct counter_region {
     uint64_t key;
+    uint64_t len;
     uint64_t seen;
     const void *endpoint;
     bool enabled;
@@ -28,7 +29,9 @@ static bool fails(atomic_int *times)
 
 static int fail_full(void)
 {
-    return hmreg_fail_vendor(-ENOMEM, "ofi", ENOMEM, "as asked",
+    int code = counter.full_code ? counter.full_code : -ENOMEM;
+
+    return hmreg_fail_vendor(code, "ofi", -code, "as asked",
                              "the test's fabric has no room for more than %u regions",
                              counter.room);
 }
@@ -61,9 +64,15 @@ static int reg(void *self, const struct provider_request *request, struct provid
                                  "the test's fabric was asked to fail");
     if (!take_room())
         return fail_full();
+    if (counter.room_bytes &&
+        atomic_load(&counter.bytes) + request->iov[0].iov_len > counter.room_bytes) {
+        atomic_fetch_sub(&counter.regions, 1);
+        return fail_full();
+    }
+    atomic_fetch_add(&counter.bytes, request->iov[0].iov_len);
     region = malloc(sizeof(*region)); /* the test may make the library's calloc() fail */
     assert_non_null(region);
-    *region = (struct counter_region){.key = serial};
+    *region = (struct counter_region){.key = serial, .len = request->iov[0].iov_len};
     if (counter.look)
         memcpy(&region->seen, request->iov[0].iov_base, sizeof(region->seen));
     *out = (struct provider_mr){.native = region, .priv = region, .keys.key = serial};
@@ -89,6 +98,7 @@ static int dereg(void *self, struct provider_mr *mr)
     if (region->endpoint)
         return hmreg_fail(-EBUSY, "the region is bound to an endpoint");
     atomic_fetch_sub(&counter.regions, 1);
+    atomic_fetch_sub(&counter.bytes, region->len);
     free(region);
     return code;
 }
@@ -102,8 +112,13 @@ static int can(void *self, enum hmreg_path path, enum hmreg_iface iface, int dev
                         "the test's fabric registers by address only");
 }
 
+static enum provider_room room(void *self, int rc)
+{
+    return counter.says;
+}
+
 static const struct provider_ops counter_ops = {
-    .name = "test", .can = can, .reg = reg, .dereg = dereg};
+    .name = "ofi", .can = can, .reg = reg, .room = room, .dereg = dereg};
 
 static int fail_ready(const char *call)
 {
@@ -138,9 +153,10 @@ static void unbind(void *self, struct provider_mr *mr)
     ((struct counter_region *)mr->priv)->endpoint = NULL;
 }
 
-static const struct provider_ops binding_ops = {.name = "test",
+static const struct provider_ops binding_ops = {.name = "ofi",
                                                 .can = can,
                                                 .reg = reg,
+                                                .room = room,
                                                 .dereg = dereg,
                                                 .bind = bind_endpoint,
                                                 .enable = enable,

@@ -19,8 +19,12 @@ struct counter {
     atomic_int reg_times;     /* for so many calls (-1: all) */
     atomic_int dereg_code;    /* the same for dereg; EBUSY leaves the region as it was */
     atomic_int dereg_times;
-    unsigned room; /* -ENOMEM beyond this number of regions; 0: no limit */
-    bool look;     /* reg reads the memory, as if it pinned its pages: counter_seen() */
+    unsigned room;       /* -ENOMEM beyond this number of regions; 0: no limit */
+    uint64_t room_bytes; /* the same of their bytes */
+    _Atomic uint64_t bytes;
+    int full_code;           /* instead of -ENOMEM */
+    enum provider_room says; /* of errors that do not say it themselves; 0: enough */
+    bool look;               /* reg reads the memory, as if it pinned its pages: counter_seen() */
     /* reg calls reg_hook first; dereg calls dereg_hook; no lock is held. NULL: none. A case may
      * replace them while the reaper deregisters. */
     void (*_Atomic reg_hook)(const struct provider_request *request);
