@@ -171,6 +171,9 @@ enum provider_room domain_room(const struct hmreg_domain *domain, int rc)
     case 0:
     case -EFAULT:
     case -EACCES:
+    case -EPERM:
+    case -ENODEV:
+    case -ENOSYS:
     case -EOPNOTSUPP:
         return PROVIDER_ROOM_ENOUGH;
     default:

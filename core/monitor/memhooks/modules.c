@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 
 #pragma weak _DYNAMIC /* this library's own; a statically linked program has none */
 
@@ -313,11 +314,15 @@ bool modules_have(uint64_t address, bool *gone)
     return *gone;
 }
 
-/* The memory may be unmapped meanwhile. */
+/* The memory may be unmapped meanwhile. A page that nobody has read since it was mapped is no file
+ * of the linker's, and reading it could make it: that of a hole in a memfd. */
 static bool begins_as_elf(uint64_t start)
 {
+    unsigned char resident = 1;
     char magic[SELFMAG];
 
+    if (!mincore((void *)(uintptr_t)start, 1, &resident) && !(resident & 1))
+        return false;
     return hook_read(start, magic, SELFMAG) && memcmp(magic, ELFMAG, SELFMAG) == 0;
 }
 
