@@ -488,6 +488,9 @@ TEST(kind__range_that_begins_in_a_hole__efault)
 
         assert_fails(hmreg_query(fixture.lib, addr, MIB, &info), -EFAULT, "only reserved");
         assert_fails(hmreg_query(fixture.lib, addr, 1, &info), -EFAULT, "only reserved");
+        bench_fail(bench_control(0), "zeVirtualMemGetAccessAttribute", ZE_RESULT_ERROR_DEVICE_LOST,
+                   0, 1);
+        assert_fails(hmreg_query(fixture.lib, addr, 1, &info), -EIO, "failed");
     }
     reserved_end(&reserved);
 }
