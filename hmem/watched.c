@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See watched.h. A table of words, one for each hash of an allocation's beginning: how many
- * pages of 4 KiB the longest watched allocation with that hash has, and further bits of the hash.
- * If allocations share a word, the further bits are replaced by SHARED, and the word is never
- * cleared again.
+ * See watched.h. A table of words, each with the beginning of an allocation and how many pages of
+ * 4 KiB it has. The beginning is exact: place and TAG together name one beginning only. If
+ * allocations share a word, it has the longest length and SHARED in the place of a beginning, and
+ * is never cleared again.
  */
 #include "hmem/watched.h"
 
@@ -11,24 +11,39 @@
 
 #define INDEX_BITS WATCHED_INDEX_BITS
 #define PAGE_SHIFT 12
-#define TAG_SHIFT  40
-#define PAGES      ((UINT64_C(1) << TAG_SHIFT) - 1)
-#define SHARED     (UINT64_C(0xffffff) << TAG_SHIFT)
+#define PAGE_BITS  28
+#define PAGES      ((UINT64_C(1) << PAGE_BITS) - 1) /* this many or more */
+#define SHARED     (UINT64_C(1) << 63)
+#define TAG        (~SHARED & ~PAGES)
 
+/* Beginnings that have a tag: multiples of 256 bytes with addresses of 57 bits, extended by the
+ * sign as processors and GPUs do. */
+#define START_SHIFT 8
+#define START_BITS  49
+#define START_MASK  ((UINT64_C(1) << START_BITS) - 1)
+#define EXTENSION   (64 - START_BITS - START_SHIFT)
+_Static_assert(START_BITS == INDEX_BITS + 63 - PAGE_BITS, "place and tag have all bits");
+
+/* Different for each beginning that has a tag: the factor is odd. */
 static uint64_t hash(uint64_t start)
 {
-    return start * UINT64_C(0x9e3779b97f4a7c15);
+    return (start >> START_SHIFT) * UINT64_C(0x19e3779b97f4b) & START_MASK;
 }
 
 static size_t index_of(uint64_t start)
 {
-    return hash(start) >> (64 - INDEX_BITS);
+    return hash(start) >> (START_BITS - INDEX_BITS);
 }
 
-/* 23 further bits of the hash, so never SHARED. */
+static bool has_tag(uint64_t start)
+{
+    return !(start % (1 << START_SHIFT)) &&
+           (uint64_t)((int64_t)(start << EXTENSION) >> EXTENSION) == start;
+}
+
 static uint64_t tag_of(uint64_t start)
 {
-    return (hash(start) >> (64 - INDEX_BITS - 23) & 0x7fffff) << TAG_SHIFT;
+    return has_tag(start) ? hash(start) << PAGE_BITS & TAG : SHARED;
 }
 
 static void raise_to(_Atomic uint64_t *bound, uint64_t to)
@@ -51,9 +66,10 @@ static void add(struct watched *watched, uint64_t start, uint64_t end)
     _Atomic uint64_t *word = &watched->words[index_of(start)];
     uint64_t known = atomic_load(word), next;
 
+    pages = pages < PAGES ? pages : PAGES;
     widen(&watched->all, start, end);
     do {
-        uint64_t tag = !known || (known & SHARED) == tag_of(start) ? tag_of(start) : SHARED;
+        uint64_t tag = !known || (known & ~PAGES) == tag_of(start) ? tag_of(start) : SHARED;
 
         next = tag | ((known & PAGES) > pages ? known & PAGES : pages);
     } while (!atomic_compare_exchange_weak(word, &known, next));
@@ -72,6 +88,13 @@ void watched_add_virtual(struct watched *watched, uint64_t start, uint64_t end)
     widen(&watched->mapped, start, end);
 }
 
+static uint64_t end_of(const struct watched *watched, uint64_t start, uint64_t pages)
+{
+    uint64_t end = pages == PAGES ? atomic_load(&watched->all.end) : start + (pages << PAGE_SHIFT);
+
+    return end < start ? UINT64_MAX : end;
+}
+
 /* The watched allocation that begins there, which is not watched any more. */
 static struct watched_extent take(struct watched *watched, uint64_t start)
 {
@@ -79,10 +102,10 @@ static struct watched_extent take(struct watched *watched, uint64_t start)
     uint64_t known = atomic_load(word);
 
     do {
-        if (!known || ((known & SHARED) != SHARED && (known & SHARED) != tag_of(start)))
+        if (!known || (!(known & SHARED) && (known & TAG) != tag_of(start)))
             return (struct watched_extent){start, start};
-    } while ((known & SHARED) != SHARED && !atomic_compare_exchange_weak(word, &known, 0));
-    return (struct watched_extent){start, start + ((known & PAGES) << PAGE_SHIFT)};
+    } while (!(known & SHARED) && !atomic_compare_exchange_weak(word, &known, 0));
+    return (struct watched_extent){start, end_of(watched, start, known & PAGES)};
 }
 
 struct watched_extent watched_virtual(const struct watched *watched, uint64_t start, uint64_t end)

@@ -117,7 +117,7 @@ unsigned ze_driver_number(const struct ze_hmem *self, const struct ze_driver *dr
 
 /* The allocation at addr, from any driver. -HMEM_NOT_MINE: no driver knows it. -EIO. */
 int ze_lookup(struct ze_hmem *self, uint64_t addr, struct ze_lookup *out);
-/* The allocation or mappings under a range. -HMEM_NOT_MINE, -ERANGE, -EIO, as resolve. */
+/* The allocation or mappings under a range. -HMEM_NOT_MINE, -EFAULT, -ERANGE, -EIO, as resolve. */
 int ze_lookup_range(struct ze_hmem *self, uint64_t addr, size_t len, struct ze_lookup *out);
 /* Is all of [base, base+len) in one reservation of virtual memory? */
 bool ze_is_reserved(struct ze_hmem *self, const struct ze_driver *driver, uint64_t base,

@@ -10,10 +10,13 @@
  * and destroy it, through the loader, and the hook of zeContextDestroy that runs is the library's.
  * Memory of a driver whose library was not found so is not watched.
  *
- * The specification frees memory by the address that its allocation returned. zeContextDestroy may
- * end all memory of a context, which no query names, so it counts as the end of all memory.
- * zePhysicalMemDestroy may end mappings and names none: it counts as the end of all virtual memory.
- * Not watched: imported host memory, which programs unmap.
+ * Drivers free the allocation that an address lies in, whichever address of it they are given: an
+ * import of a pool's piece is closed so. So the hook asks the driver where the allocation begins.
+ * zeContextDestroy may end all memory of a context, and zeModuleDestroy ends the module's
+ * variables, which are device memory like any other; no query names either, so both count as the
+ * end of all memory. zePhysicalMemDestroy may end mappings and names none: it counts as the end of
+ * all virtual memory. Intel's zeVirtualMemSetAccessAttribute maps the range anew. Not watched:
+ * imported host memory, which programs unmap.
  */
 #include "hmem/hooks/hook_set.h"
 #include "hmem/watched.h"
@@ -31,8 +34,8 @@ enum kind { ALLOCATED = 1, VIRTUAL = 2 };
 
 /* What a call ends, by its arguments. */
 enum ends {
-    ENDS_SECOND, /* the allocation that begins at the second argument */
-    ENDS_THIRD,  /* at the third */
+    ENDS_SECOND, /* the allocation that the second argument lies in */
+    ENDS_THIRD,  /* the third */
     ENDS_RANGE,  /* the mappings between the second argument and that plus the third */
     ENDS_VIRTUAL,
     ENDS_ALL,
@@ -58,8 +61,12 @@ static const struct function {
         ENDS_SECOND, ALLOCATED),
     ROW("zeContextDestroy", "zeGetContextProcAddrTable", ze_context_dditable_t, pfnDestroy,
         ENDS_CONTEXT, ALLOCATED | VIRTUAL),
+    ROW("zeModuleDestroy", "zeGetModuleProcAddrTable", ze_module_dditable_t, pfnDestroy, ENDS_ALL,
+        ALLOCATED),
     ROW("zeVirtualMemUnmap", "zeGetVirtualMemProcAddrTable", ze_virtual_mem_dditable_t, pfnUnmap,
         ENDS_RANGE, VIRTUAL),
+    ROW("zeVirtualMemSetAccessAttribute", "zeGetVirtualMemProcAddrTable", ze_virtual_mem_dditable_t,
+        pfnSetAccessAttribute, ENDS_RANGE, VIRTUAL),
     ROW("zeVirtualMemFree", "zeGetVirtualMemProcAddrTable", ze_virtual_mem_dditable_t, pfnFree,
         ENDS_RANGE, VIRTUAL),
     ROW("zePhysicalMemDestroy", "zeGetPhysicalMemProcAddrTable", ze_physical_mem_dditable_t,
@@ -74,6 +81,7 @@ static const struct function {
 static struct library {
     struct hook_set set; /* first: a set is its library's */
     void *handle;        /* held, with the hooks in it */
+    ze_pfnMemGetAddressRange_t address_range;
     char name[64];
 } libraries[LIBRARIES];
 static unsigned library_count;
@@ -84,13 +92,35 @@ static struct watched watched_memory;
 
 /* ---- calls ------------------------------------------------------------------------------ */
 
-static unsigned long free_memory(hook_call *original, const unsigned long arguments[4],
-                                 uint64_t addr)
+/* Where the allocation begins that an address lies in. False: the driver does not say. */
+static bool find_beginning(struct hook_set *set, unsigned long context, uint64_t *addr)
 {
-    struct watched_extent ended = watched_begin_free(&watched_memory, addr);
-    unsigned long result = original(arguments[0], arguments[1], arguments[2], arguments[3]);
+    const struct library *library = (struct library *)set;
+    size_t len = 0;
+    void *base = NULL;
 
+    if (!*addr)
+        return true;
+    if (!library->address_range ||
+        library->address_range(ze_address(context), ze_address(*addr), &base, &len))
+        return false;
+    *addr = (uintptr_t)base;
+    return true;
+}
+
+static unsigned long free_memory(struct hook_set *set, hook_call *original,
+                                 const unsigned long arguments[4], uint64_t addr)
+{
+    bool found = find_beginning(set, arguments[0], &addr);
+    struct watched_extent ended = watched_begin_free(&watched_memory, addr);
+    unsigned long result;
+
+    if (!found)
+        watched_report(watched_all(&watched_memory));
+    result = original(arguments[0], arguments[1], arguments[2], arguments[3]);
     watched_end_free(&watched_memory, addr, (unsigned)result, ended);
+    if (!found)
+        watched_report(watched_all(&watched_memory));
     return result;
 }
 
@@ -120,7 +150,7 @@ static unsigned long make_call(struct hook_set *set, unsigned ends, hook_call *o
     unsigned long result;
 
     if (ends == ENDS_SECOND || ends == ENDS_THIRD)
-        return free_memory(original, arguments, arguments[ends == ENDS_SECOND ? 1 : 2]);
+        return free_memory(set, original, arguments, arguments[ends == ENDS_SECOND ? 1 : 2]);
     watched_report(ended_by(set, ends, arguments));
     result = original(arguments[0], arguments[1], arguments[2], arguments[3]);
     watched_report(ended_by(set, ends, arguments));
@@ -198,10 +228,28 @@ static const char *read_table(void *library, const char *name, void *table[TABLE
     return result ? "the driver refuses" : NULL;
 }
 
+/* The hooks of functions that free ask it. False: it is not there, and allocations are not
+ * reported. */
+static bool find_address_range(struct library *library)
+{
+    static const char name[] = "zeGetMemProcAddrTable";
+    void *table[TABLE_ROOM] = {NULL};
+    const char *refusal = read_table(library->handle, name, table);
+    void *entry = table[offsetof(ze_mem_dditable_t, pfnGetAddressRange) / sizeof(void *)];
+
+    if (refusal || !entry) {
+        hook_set_refuse(&library->set, ALLOCATED, "%s: %s", name,
+                        refusal ? refusal : "the driver has no zeMemGetAddressRange");
+        return false;
+    }
+    memcpy(&library->address_range, &entry, sizeof(entry));
+    return true;
+}
+
 /* What a driver lacks needs no hook. */
 static void add_functions(struct library *library)
 {
-    unsigned kinds = ALLOCATED | VIRTUAL;
+    unsigned kinds = find_address_range(library) ? ALLOCATED | VIRTUAL : VIRTUAL;
     void *table[TABLE_ROOM] = {NULL};
     const char *read = "", *refusal = NULL;
 

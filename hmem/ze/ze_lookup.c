@@ -133,10 +133,42 @@ static int add_mapping(struct ze_hmem *self, uint64_t addr, size_t len, struct z
     return 0;
 }
 
+/* -EFAULT if the driver has reserved the address. Drivers refuse the question for any other. */
+static int check_driver(struct ze_hmem *self, const struct ze_driver *driver, uint64_t addr)
+{
+    ze_memory_access_attribute_t access;
+    size_t reserved = 0;
+    ze_result_t result;
+
+    if (!driver->context || !self->api.virtual_access)
+        return 0;
+    result = self->api.virtual_access(driver->context, ze_address(addr & ~UINT64_C(4095)), 4096,
+                                      &access, &reserved);
+    if (!result)
+        return hmreg_fail(-EFAULT,
+                          "nothing is mapped at %#" PRIx64 ": Level Zero only reserved the address",
+                          addr);
+    if (result > ZE_RESULT_ERROR_UNINITIALIZED && result < ZE_RESULT_ERROR_UNKNOWN)
+        return 0;
+    return ze_fail(self, -EIO, result, "zeVirtualMemGetAccessAttribute(%#" PRIx64 ") failed", addr);
+}
+
+/* Of an address that no driver knows. -HMEM_NOT_MINE, -EFAULT, -EIO. */
+static int check_not_reserved(struct ze_hmem *self, uint64_t addr)
+{
+    int rc = 0;
+
+    for (unsigned i = 0; !rc && i < self->driver_count; i++)
+        rc = check_driver(self, &self->drivers[i], addr);
+    return rc ? rc : -HMEM_NOT_MINE;
+}
+
 int ze_lookup_range(struct ze_hmem *self, uint64_t addr, size_t len, struct ze_lookup *out)
 {
     int rc = ze_lookup(self, addr, out);
 
+    if (rc == -HMEM_NOT_MINE)
+        rc = check_not_reserved(self, addr);
     while (!rc && len > out->base + out->len - addr)
         rc = add_mapping(self, addr, len, out);
     return rc;

@@ -119,7 +119,7 @@ size_t bench_page(void)
 
 static const char *variables[4];
 
-static void unset_all(void)
+void bench_unset_all(void)
 {
     for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
         if (variables[i])
@@ -135,7 +135,7 @@ void bench_set_text(const char *name, const char *value)
         i++;
     assert_null(variables[i]);
     variables[i] = name;
-    test_after(unset_all);
+    test_after(bench_unset_all);
     assert_int_equal(setenv(name, value, 1), 0);
 }
 

@@ -66,5 +66,6 @@ static inline unsigned char pattern(size_t i)
 /* Sets an environment variable that the simulated driver reads, until the case returns. */
 void bench_set(const char *name, long value);
 void bench_set_text(const char *name, const char *value);
+void bench_unset_all(void);
 
 #endif

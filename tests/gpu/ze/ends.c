@@ -75,6 +75,120 @@ TEST(end__by_each_free__reported)
     }
 }
 
+/* The driver ends memory at once, when the device has finished with it, or at a later call. */
+TEST(end__by_each_policy__reported)
+{
+    struct hmem *self = begin();
+
+    for (int busy = 0; busy < 2; busy++)
+        for (ze_driver_memory_free_policy_ext_flags_t policy = 0; policy < 4; policy++) {
+            ze_memory_free_ext_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_MEMORY_FREE_EXT_DESC,
+                                              .freePolicy = policy};
+            void *addr = watched(self);
+
+            bench_set("HMREG_FAKE_ZE_BUSY", busy);
+            assert_int_equal(zeMemFreeExt(app.context, &desc, addr), 0);
+            assert_int_not_equal(reports, 0);
+            bench_unset_all();
+        }
+}
+
+/* Intel's driver frees the allocation that the address lies in. */
+TEST(end__by_an_inner_address__reported)
+{
+    ze_memory_free_ext_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_MEMORY_FREE_EXT_DESC};
+    struct hmem *self = begin();
+
+    assert_int_equal(zeMemFree(app.context, (char *)watched(self) + 4096), 0);
+    assert_int_not_equal(reports, 0);
+    assert_int_equal(zeMemFreeExt(app.context, &desc, (char *)watched(self) + BYTES - 1), 0);
+    assert_int_not_equal(reports, 0);
+}
+
+/* Which allocation the address lies in. */
+TEST(end__driver_does_not_say_of_what__all_reported)
+{
+    struct hmem *self = begin();
+    uint64_t other = app_alloc(&app, app.devices[0], BYTES);
+    void *addr = watched(self);
+
+    bench_fail(bench_control(last_driver()), "zeMemGetAddressRange", ZE_RESULT_ERROR_DEVICE_LOST, 0,
+               1);
+    app_free(&app, other);
+    assert_true(reports >= 2); /* before the call, and after it */
+    app_free(&app, (uintptr_t)addr);
+}
+
+TEST(free__of_null__nothing_reported)
+{
+    struct hmem *self = begin();
+    void *addr = watched(self);
+
+    assert_int_not_equal(zeMemFree(app.context, NULL), 0);
+    assert_int_equal(reports, 0);
+    app_free(&app, (uintptr_t)addr);
+}
+
+/* ---- memory that zeMemFree does not free ------------------------------------------------- */
+
+/* A piece of a pool: the import is all of the pool, and its pointer lies inside. */
+TEST(end__of_an_import__reported)
+{
+    struct hmem *self = begin();
+
+    bench_set("HMREG_FAKE_ZE_POOL", 2 * MIB);
+    for (int i = 0; i < 4; i++) {
+        uint64_t first = app_alloc(&app, app.devices[0], BYTES);
+        uint64_t piece = app_alloc(&app, app.devices[0], BYTES);
+        ze_ipc_mem_handle_t handle;
+        char *import = NULL;
+
+        assert_int_equal(
+            zeMemGetIpcHandle(app.context, (char *)(uintptr_t)piece + i / 2 * 512, &handle), 0);
+        assert_int_equal(
+            zeMemOpenIpcHandle(app.context, app.devices[0], handle, 0, (void **)&import), 0);
+        assert_true(watch(self, (uintptr_t)import, BYTES / 2));
+        assert_int_equal(zeMemCloseIpcHandle(app.context, import + i % 2 * 4096), 0);
+        assert_int_not_equal(reports, 0);
+        app_free(&app, first);
+        app_free(&app, piece);
+    }
+}
+
+static char *open_module(ze_module_handle_t *module, const char *variable)
+{
+    static const char text[] = "first 100000\nsecond 100000\n";
+    ze_module_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_MODULE_DESC,
+                             .format = ZE_MODULE_FORMAT_NATIVE,
+                             .inputSize = sizeof(text),
+                             .pInputModule = (const uint8_t *)text};
+    void *addr = NULL;
+    size_t size = 0;
+
+    assert_int_equal(zeModuleCreate(app.context, app.devices[0], &desc, module, NULL), 0);
+    assert_int_equal(zeModuleGetGlobalPointer(*module, variable, &size, &addr), 0);
+    assert_int_equal(size, BYTES);
+    return addr;
+}
+
+/* Which is device memory like any other, until the module is destroyed. */
+TEST(end__of_a_modules_variable__reported)
+{
+    static const char *const names[] = {"first", "second"};
+    struct hmem *self = begin();
+
+    for (int i = 0; i < 4; i++) {
+        ze_module_handle_t module = NULL;
+        char *addr = open_module(&module, names[i % 2]);
+
+        assert_true(watch(self, (uintptr_t)addr, BYTES));
+        assert_int_not_equal(zeMemFree(app.context, addr), 0);
+        reports = 0;
+        assert_int_equal(zeModuleDestroy(module), 0);
+        assert_true(reports >= 2); /* before the call, and after it */
+    }
+}
+
 TEST(end__of_host_and_shared_memory__reported)
 {
     ze_device_mem_alloc_desc_t local = {.stype = ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC};
@@ -177,6 +291,13 @@ static void *piece_at(const struct mapped *mapped, size_t i)
     return (void *)(uintptr_t)(mapped->at + i * mapped->size);
 }
 
+static void unmapped_end(const struct mapped *mapped)
+{
+    assert_int_equal(zeVirtualMemFree(app.context, piece_at(mapped, 0), PIECES * mapped->size), 0);
+    for (size_t i = 0; i < PIECES; i++)
+        assert_int_equal(zePhysicalMemDestroy(app.context, mapped->pieces[i]), 0);
+}
+
 TEST(end__of_a_mapping__reported)
 {
     struct hmem *self = begin();
@@ -192,15 +313,49 @@ TEST(end__of_a_mapping__reported)
     assert_int_equal(zeVirtualMemFree(app.context, piece_at(&mapped, 0), PIECES * mapped.size), 0);
 }
 
+/* Of all mappings that lie whole in the range. */
+TEST(end__of_several_mappings_at_once__each_reported)
+{
+    for (size_t i = 0; i < PIECES; i++) {
+        struct hmem *self = begin();
+        struct mapped mapped = map_watched(self);
+
+        expect(mapped.at + i * mapped.size, mapped.at + (i + 1) * mapped.size);
+        assert_int_equal(zeVirtualMemUnmap(app.context, piece_at(&mapped, 0), PIECES * mapped.size),
+                         0);
+        assert_true(reports >= 2);
+        unmapped_end(&mapped);
+        test_finish();
+    }
+}
+
+/* Intel's driver unmaps all mappings in the range, and maps the first one's memory anew. */
+TEST(end__by_another_access__each_reported)
+{
+    for (size_t i = 0; i < PIECES; i++) {
+        struct hmem *self = begin();
+        struct mapped mapped = map_watched(self);
+        struct hmem_range range;
+
+        expect(mapped.at + i * mapped.size, mapped.at + (i + 1) * mapped.size);
+        assert_int_equal(zeVirtualMemSetAccessAttribute(app.context, piece_at(&mapped, 0),
+                                                        PIECES * mapped.size,
+                                                        ZE_MEMORY_ACCESS_ATTRIBUTE_READONLY),
+                         0);
+        assert_true(reports >= 2);
+        assert_int_not_equal(ze->resolve(self, mapped.at + mapped.size, 1, &range), 0);
+        unmapped_end(&mapped);
+        test_finish();
+    }
+}
+
 TEST(end__of_a_reservation__reported)
 {
     struct hmem *self = begin();
     struct mapped mapped = map_watched(self);
 
-    assert_int_equal(zeVirtualMemFree(app.context, piece_at(&mapped, 0), PIECES * mapped.size), 0);
+    unmapped_end(&mapped);
     assert_true(reports >= 2);
-    for (size_t i = 0; i < PIECES; i++)
-        assert_int_equal(zePhysicalMemDestroy(app.context, mapped.pieces[i]), 0);
 }
 
 /* It names no mapping. */

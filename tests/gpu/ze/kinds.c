@@ -183,6 +183,85 @@ TEST(kind__flat_hierarchy__each_tile_a_device)
     }
 }
 
+/* ---- memory that zeMemFree does not free -------------------------------------------------- */
+
+static void *renew_import(void *arg)
+{
+    struct allocated *allocated = arg;
+    struct app *app = allocated->app;
+    uint64_t exported = app_alloc(app, app->devices[0], BYTES);
+    ze_ipc_mem_handle_t handle;
+    void *made = NULL;
+
+    assert_int_equal(zeMemGetIpcHandle(app->context, (void *)(uintptr_t)exported, &handle), 0);
+    if (allocated->addr)
+        assert_int_equal(
+            zeMemCloseIpcHandle(app->context, (void *)(uintptr_t)(allocated->addr + 777)), 0);
+    assert_int_equal(zeMemOpenIpcHandle(app->context, app->devices[0], handle, 0, &made), 0);
+    app_free(app, exported);
+    allocated->addr = (uintptr_t)made;
+    return made;
+}
+
+/* The import is longer than the exported memory where that lies in a pool: here it is the pool. */
+static void check_import(size_t pool)
+{
+    struct allocated allocated = {0};
+    struct fixture fixture;
+    struct kind kind;
+
+    bench_set("HMREG_FAKE_ZE_POOL", (long)pool);
+    fixture = begin();
+    allocated.app = &fixture.app;
+    kind = device_kind((uintptr_t)renew_import(&allocated), BYTES);
+    kind_reuse(fixture.lib, &kind, renew_import, &allocated);
+    assert_int_equal(zeMemCloseIpcHandle(fixture.app.context, (void *)(uintptr_t)allocated.addr),
+                     0);
+    test_finish();
+}
+
+TEST(kind__imported_by_ipc__dmabuf)
+{
+    check_import(0);
+    check_import(MIB);
+}
+
+struct loaded {
+    struct app *app;
+    ze_module_handle_t module;
+};
+
+static void *renew_variable(void *arg)
+{
+    static const char text[] = "before 1000\nvariable 100000\n";
+    ze_module_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_MODULE_DESC,
+                             .format = ZE_MODULE_FORMAT_NATIVE,
+                             .inputSize = sizeof(text),
+                             .pInputModule = (const uint8_t *)text};
+    struct loaded *loaded = arg;
+    struct app *app = loaded->app;
+    void *made = NULL;
+    size_t len = 0;
+
+    if (loaded->module)
+        assert_int_equal(zeModuleDestroy(loaded->module), 0);
+    assert_int_equal(zeModuleCreate(app->context, app->devices[0], &desc, &loaded->module, NULL),
+                     0);
+    assert_int_equal(zeModuleGetGlobalPointer(loaded->module, "variable", &len, &made), 0);
+    assert_int_equal(len, BYTES);
+    return made;
+}
+
+TEST(kind__variable_of_a_module__dmabuf)
+{
+    struct fixture fixture = begin();
+    struct loaded loaded = {.app = &fixture.app};
+    struct kind kind = device_kind((uintptr_t)renew_variable(&loaded), BYTES);
+
+    kind_reuse(fixture.lib, &kind, renew_variable, &loaded);
+    assert_int_equal(zeModuleDestroy(loaded.module), 0);
+}
+
 /* ---- host and shared memory ------------------------------------------------------------- */
 
 static void *renew_host(void *arg)
@@ -393,6 +472,26 @@ TEST(kind__mappings_with_a_hole__erange)
     map_one(&reserved, 1);
     assert_ok(hmreg_query(fixture.lib, addr, 3 * MIB, &info));
     assert_int_equal(info.segments, 3);
+    reserved_end(&reserved);
+}
+
+/* It is not the system's: the addresses are Level Zero's. */
+TEST(kind__range_that_begins_in_a_hole__efault)
+{
+    struct hmreg_mem_info info = {.size = sizeof(info)};
+    struct fixture fixture = begin();
+    struct reserved reserved = reserved_begin(&fixture);
+
+    map_one(&reserved, 1);
+    for (unsigned i = 0; i < 4; i += 2) {
+        void *addr = (void *)(uintptr_t)(reserved.addr + i * MIB + 777);
+
+        assert_fails(hmreg_query(fixture.lib, addr, MIB, &info), -EFAULT, "only reserved");
+        assert_fails(hmreg_query(fixture.lib, addr, 1, &info), -EFAULT, "only reserved");
+        bench_fail(bench_control(0), "zeVirtualMemGetAccessAttribute", ZE_RESULT_ERROR_DEVICE_LOST,
+                   0, 1);
+        assert_fails(hmreg_query(fixture.lib, addr, 1, &info), -EIO, "failed");
+    }
     reserved_end(&reserved);
 }
 

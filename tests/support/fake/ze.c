@@ -4,9 +4,10 @@
  *     ZE_ENABLE_ALT_DRIVERS=libze_fake.so                   one driver
  *     ZE_ENABLE_ALT_DRIVERS=libze_fake.so,libze_fake2.so    two; the loader then wraps handles
  * It is as strict as the specification where Intel's driver is lenient (stype, live handles, the
- * context of zeMemFree), and otherwise does what Intel's does: an address it does not know is
- * answered with success and the type UNKNOWN, any context answers for all memory of the driver,
- * an exported descriptor is kept and handed out again, shared memory has none.
+ * context of zeMemFree, the call that frees imported memory), and otherwise does what Intel's does:
+ * an address it does not know is answered with success and the type UNKNOWN, any context answers
+ * for all memory of the driver, an exported descriptor is kept and handed out again, shared memory
+ * has none.
  *
  * From the environment, read at each use:
  *   HMREG_FAKE_ZE_DEVICES=2         devices of a driver, else HMREG_FAKE_DEVICES
@@ -18,6 +19,7 @@
  *   HMREG_FAKE_ZE_PAGE=bytes        what device memory is rounded up and aligned to
  *   HMREG_FAKE_ZE_POOL=bytes        device memory without export descriptor comes from a pool
  *   HMREG_FAKE_ZE_POOL_ID=1         ... and the whole pool answers with one id, free parts too
+ *   HMREG_FAKE_ZE_BUSY=1            the device uses all memory: deferred frees wait
  *   HMREG_FAKE_ZE_KEEP=1            freed memory is known until it is freed without this
  *   HMREG_FAKE_ZE_FLAT=1            zeDeviceGet lists tiles, as ZE_FLAT_DEVICE_HIERARCHY=FLAT does
  *   HMREG_FAKE_ZE_TILES=1           tiles of a device: its memory then has as many handles
@@ -351,7 +353,15 @@ TABLE(zeGetMemProcAddrTable, ze_mem_dditable_t,
                                                             fake_zeMemFreeExt)
                   SET(pfnGetAllocProperties, "zeMemGetAllocProperties",
                       fake_zeMemGetAllocProperties)
-                      SET(pfnGetAddressRange, "zeMemGetAddressRange", fake_zeMemGetAddressRange))
+                      SET(pfnGetAddressRange, "zeMemGetAddressRange", fake_zeMemGetAddressRange)
+                          SET(pfnGetIpcHandle, "zeMemGetIpcHandle", fake_zeMemGetIpcHandle)
+                              SET(pfnOpenIpcHandle, "zeMemOpenIpcHandle", fake_zeMemOpenIpcHandle)
+                                  SET(pfnCloseIpcHandle, "zeMemCloseIpcHandle",
+                                      fake_zeMemCloseIpcHandle))
+TABLE(zeGetModuleProcAddrTable, ze_module_dditable_t,
+      SET(pfnCreate, "zeModuleCreate", fake_zeModuleCreate)
+          SET(pfnDestroy, "zeModuleDestroy", fake_zeModuleDestroy)
+              SET(pfnGetGlobalPointer, "zeModuleGetGlobalPointer", fake_zeModuleGetGlobalPointer))
 TABLE(zeGetCommandListProcAddrTable, ze_command_list_dditable_t,
       SET(pfnCreateImmediate, "zeCommandListCreateImmediate", fake_zeCommandListCreateImmediate)
           SET(pfnDestroy, "zeCommandListDestroy", fake_zeCommandListDestroy)
@@ -367,8 +377,10 @@ TABLE(zeGetVirtualMemProcAddrTable, ze_virtual_mem_dditable_t,
               SET(pfnQueryPageSize, "zeVirtualMemQueryPageSize", fake_zeVirtualMemQueryPageSize)
                   SET(pfnMap, "zeVirtualMemMap", fake_zeVirtualMemMap)
                       SET(pfnUnmap, "zeVirtualMemUnmap", fake_zeVirtualMemUnmap)
-                          SET(pfnGetAccessAttribute, "zeVirtualMemGetAccessAttribute",
-                              fake_zeVirtualMemGetAccessAttribute))
+                          SET(pfnSetAccessAttribute, "zeVirtualMemSetAccessAttribute",
+                              fake_zeVirtualMemSetAccessAttribute)
+                              SET(pfnGetAccessAttribute, "zeVirtualMemGetAccessAttribute",
+                                  fake_zeVirtualMemGetAccessAttribute))
 
 /* The loader refuses a driver that lacks one of the 53, so the others exist and are empty. */
 TABLE(zeGetCommandQueueProcAddrTable, ze_command_queue_dditable_t)
@@ -384,7 +396,6 @@ TABLE(zeGetImageProcAddrTable, ze_image_dditable_t)
 TABLE(zeGetKernelExpProcAddrTable, ze_kernel_exp_dditable_t)
 TABLE(zeGetKernelProcAddrTable, ze_kernel_dditable_t)
 TABLE(zeGetModuleBuildLogProcAddrTable, ze_module_build_log_dditable_t)
-TABLE(zeGetModuleProcAddrTable, ze_module_dditable_t)
 TABLE(zeGetSamplerProcAddrTable, ze_sampler_dditable_t)
 TABLE(zetGetCommandListProcAddrTable, zet_command_list_dditable_t)
 TABLE(zetGetContextProcAddrTable, zet_context_dditable_t)

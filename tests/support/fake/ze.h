@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Shared by the parts of the simulated Level Zero driver: ze.c has the driver, its devices and the
- * tables that the loader requests; ze_memory.c contexts, memory and command lists; ze_virtual.c
- * virtual memory. Everything is under fake_lock().
+ * tables that the loader requests; ze_memory.c contexts, memory and command lists; ze_share.c
+ * memory of other processes and of modules; ze_virtual.c virtual memory. Everything is under
+ * fake_lock().
  */
 #ifndef TESTS_FAKE_ZE_H
 #define TESTS_FAKE_ZE_H
@@ -53,7 +54,16 @@ struct object {
     unsigned users;
     unsigned handles;
     bool pool;
-    int fd; /* the exported descriptor, kept; -1 before the first export */
+    bool reserved; /* addresses of its own, without memory when it is gone */
+    int fd;        /* the exported descriptor, kept; -1 before the first export */
+};
+
+/* What frees memory. */
+enum origin {
+    ALLOCATED, /* zeMemFree */
+    IMPORTED,  /* zeMemCloseIpcHandle */
+    OF_MODULE, /* zeModuleDestroy */
+    MAPPED,    /* zeVirtualMemUnmap */
 };
 
 struct memory {
@@ -64,8 +74,9 @@ struct memory {
     ze_memory_type_t type;
     ze_device_handle_t device;
     ze_context_handle_t context;
+    enum origin origin;
     bool exportable;
-    bool mapped; /* virtual memory: freed by unmapping */
+    bool deferred; /* freed, when the device does not use it any more */
     struct object *object;
 };
 
@@ -76,6 +87,12 @@ void fake_ze_object_put(struct object *object);
 struct memory *fake_ze_memory(struct object *object, uint64_t addr, size_t len,
                               ze_memory_type_t type, ze_context_handle_t context);
 struct memory *fake_ze_memory_at(uint64_t addr);
+/* Memory of a device that is read from the block, whole, at addresses of its own; NULL: none left.
+ */
+struct memory *fake_ze_memory_of_block(ze_device_handle_t device, struct fake_block *block,
+                                       ze_context_handle_t context, enum origin origin);
+/* Memory of this origin that an address lies in, if it is the context's. */
+struct memory *fake_ze_owned_at(const void *ptr, ze_context_handle_t context, enum origin origin);
 void fake_ze_forget(struct memory *gone);
 
 ze_result_t fake_zeContextCreate(ze_driver_handle_t, const ze_context_desc_t *,
@@ -93,6 +110,14 @@ ze_result_t fake_zeMemFreeExt(ze_context_handle_t, const ze_memory_free_ext_desc
 ze_result_t fake_zeMemGetAllocProperties(ze_context_handle_t, const void *,
                                          ze_memory_allocation_properties_t *, ze_device_handle_t *);
 ze_result_t fake_zeMemGetAddressRange(ze_context_handle_t, const void *, void **, size_t *);
+ze_result_t fake_zeMemGetIpcHandle(ze_context_handle_t, const void *, ze_ipc_mem_handle_t *);
+ze_result_t fake_zeMemOpenIpcHandle(ze_context_handle_t, ze_device_handle_t, ze_ipc_mem_handle_t,
+                                    ze_ipc_memory_flags_t, void **);
+ze_result_t fake_zeMemCloseIpcHandle(ze_context_handle_t, const void *);
+ze_result_t fake_zeModuleCreate(ze_context_handle_t, ze_device_handle_t, const ze_module_desc_t *,
+                                ze_module_handle_t *, ze_module_build_log_handle_t *);
+ze_result_t fake_zeModuleDestroy(ze_module_handle_t);
+ze_result_t fake_zeModuleGetGlobalPointer(ze_module_handle_t, const char *, size_t *, void **);
 ze_result_t fake_zeVirtualMemReserve(ze_context_handle_t, const void *, size_t, void **);
 ze_result_t fake_zeVirtualMemFree(ze_context_handle_t, const void *, size_t);
 ze_result_t fake_zeVirtualMemQueryPageSize(ze_context_handle_t, ze_device_handle_t, size_t,
@@ -100,6 +125,8 @@ ze_result_t fake_zeVirtualMemQueryPageSize(ze_context_handle_t, ze_device_handle
 ze_result_t fake_zeVirtualMemMap(ze_context_handle_t, const void *, size_t,
                                  ze_physical_mem_handle_t, size_t, ze_memory_access_attribute_t);
 ze_result_t fake_zeVirtualMemUnmap(ze_context_handle_t, const void *, size_t);
+ze_result_t fake_zeVirtualMemSetAccessAttribute(ze_context_handle_t, const void *, size_t,
+                                                ze_memory_access_attribute_t);
 ze_result_t fake_zeVirtualMemGetAccessAttribute(ze_context_handle_t, const void *, size_t,
                                                 ze_memory_access_attribute_t *, size_t *);
 ze_result_t fake_zePhysicalMemCreate(ze_context_handle_t, ze_device_handle_t,

@@ -46,6 +46,8 @@ static struct object *objects;
 static struct memory *memories;
 static uint64_t last_piece = 1ull << 40; /* ids of pieces, distinct from the engine's */
 
+static void free_deferred(bool all);
+
 bool fake_ze_context_is_live(ze_context_handle_t context)
 {
     bool live = false;
@@ -83,8 +85,10 @@ ze_result_t fake_zeContextDestroy(ze_context_handle_t context)
     while (*link && *link != context)
         link = &(*link)->next;
     gone = *link;
-    if (gone)
+    if (gone) {
         *link = gone->next;
+        free_deferred(true);
+    }
     fake_unlock();
     if (!gone)
         return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
@@ -163,7 +167,7 @@ void fake_ze_object_put(struct object *object)
         if (object->handles > 1)
             fake_block_put(object->blocks[i]);
     }
-    if (object->handles > 1)
+    if (object->handles > 1 || object->reserved)
         fake_unreserve(object->addr);
     free(object);
 }
@@ -186,12 +190,20 @@ static struct object *pool_at(uint64_t addr)
 
 /* ---- memory ----------------------------------------------------------------------------- */
 
+/* A piece whose free is deferred takes room in its pool, and is unknown already. */
 struct memory *fake_ze_memory_at(uint64_t addr)
 {
     for (struct memory *m = memories; m; m = m->next)
-        if (addr >= m->addr && addr - m->addr < m->len)
+        if (addr >= m->addr && addr - m->addr < m->len && !(m->deferred && m->object->pool))
             return m;
     return NULL;
+}
+
+struct memory *fake_ze_owned_at(const void *ptr, ze_context_handle_t context, enum origin origin)
+{
+    struct memory *found = fake_ze_memory_at((uintptr_t)ptr);
+
+    return found && found->context == context && found->origin == origin ? found : NULL;
 }
 
 struct memory *fake_ze_memory(struct object *object, uint64_t addr, size_t len,
@@ -208,6 +220,28 @@ struct memory *fake_ze_memory(struct object *object, uint64_t addr, size_t len,
                             .object = object};
     object->users++;
     memories = made;
+    return made;
+}
+
+struct memory *fake_ze_memory_of_block(ze_device_handle_t device, struct fake_block *block,
+                                       ze_context_handle_t context, enum origin origin)
+{
+    uint64_t addr = fake_reserve(device->index, block->len, device_page());
+    struct object object = {.blocks = {block},
+                            .addr = addr,
+                            .len = block->len,
+                            .device = device,
+                            .handles = 1,
+                            .reserved = true};
+    struct memory *made;
+
+    if (!addr)
+        return NULL;
+    object.id = fake_map(addr, block->len, block, 0)->id;
+    made =
+        fake_ze_memory(fake_ze_object(&object), addr, block->len, ZE_MEMORY_TYPE_DEVICE, context);
+    made->device = device;
+    made->origin = origin;
     return made;
 }
 
@@ -386,20 +420,44 @@ static void keep(struct memory *freed)
     freed->object->fd = -1;
 }
 
-static ze_result_t free_memory(ze_context_handle_t context, void *ptr)
+/* Frees what was deferred, if the device does not use it any more (HMREG_FAKE_ZE_BUSY). */
+static void free_deferred(bool all)
+{
+    struct memory *next;
+
+    for (struct memory *m = memories; m; m = next) {
+        next = m->next;
+        if (m->deferred && (all || !fake_env("HMREG_FAKE_ZE_BUSY", 0)))
+            fake_ze_forget(m);
+    }
+}
+
+/* A piece of a pool is freed by its beginning only: by another address in it nothing is, with
+ * success. */
+static void free_known(struct memory *gone, const void *ptr, bool defer)
+{
+    if (gone->object->pool && gone->addr != (uintptr_t)ptr)
+        return;
+    if (defer && fake_env("HMREG_FAKE_ZE_BUSY", 0))
+        gone->deferred = true;
+    else if (fake_env("HMREG_FAKE_ZE_KEEP", 0))
+        keep(gone);
+    else
+        fake_ze_forget(gone);
+}
+
+/* By any address in it, as Intel's driver does. */
+static ze_result_t free_memory(ze_context_handle_t context, const void *ptr, bool defer)
 {
     struct memory *gone;
 
     if (!fake_ze_context_is_live(context))
         return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
     fake_lock();
-    gone = fake_ze_memory_at((uintptr_t)ptr);
-    if (gone && (gone->addr != (uintptr_t)ptr || gone->context != context || gone->mapped))
-        gone = NULL;
-    if (gone && fake_env("HMREG_FAKE_ZE_KEEP", 0))
-        keep(gone);
-    else if (gone)
-        fake_ze_forget(gone);
+    free_deferred(false);
+    gone = fake_ze_owned_at(ptr, context, ALLOCATED);
+    if (gone)
+        free_known(gone, ptr, defer);
     fake_unlock();
     return gone ? ZE_RESULT_SUCCESS : ZE_RESULT_ERROR_INVALID_ARGUMENT;
 }
@@ -407,7 +465,7 @@ static ze_result_t free_memory(ze_context_handle_t context, void *ptr)
 ze_result_t fake_zeMemFree(ze_context_handle_t context, void *ptr)
 {
     ENTRY("zeMemFree");
-    return free_memory(context, ptr);
+    return free_memory(context, ptr, false);
 }
 
 ze_result_t fake_zeMemFreeExt(ze_context_handle_t context, const ze_memory_free_ext_desc_t *desc,
@@ -416,7 +474,12 @@ ze_result_t fake_zeMemFreeExt(ze_context_handle_t context, const ze_memory_free_
     ENTRY("zeMemFreeExt");
     if (desc->stype != ZE_STRUCTURE_TYPE_MEMORY_FREE_EXT_DESC || desc->pNext)
         return ZE_RESULT_ERROR_INVALID_ARGUMENT;
-    return free_memory(context, ptr);
+    if (desc->freePolicy &
+        ~(ze_driver_memory_free_policy_ext_flags_t)(ZE_DRIVER_MEMORY_FREE_POLICY_EXT_FLAG_BLOCKING_FREE |
+                                                    ZE_DRIVER_MEMORY_FREE_POLICY_EXT_FLAG_DEFER_FREE))
+        return ZE_RESULT_ERROR_INVALID_ENUMERATION;
+    return free_memory(context, ptr,
+                       desc->freePolicy == ZE_DRIVER_MEMORY_FREE_POLICY_EXT_FLAG_DEFER_FREE);
 }
 
 /* ---- queries ---------------------------------------------------------------------------- */
@@ -613,8 +676,8 @@ static bool reaches(ze_command_list_handle_t list, uint64_t addr, size_t size)
     if (hidden_from(memory, list->context))
         return false;
     if (size > memory->addr + memory->len - addr)
-        return memory->mapped && reaches(list, memory->addr + memory->len,
-                                         size - (memory->addr + memory->len - addr));
+        return memory->origin == MAPPED && reaches(list, memory->addr + memory->len,
+                                                   size - (memory->addr + memory->len - addr));
     return memory->type != ZE_MEMORY_TYPE_DEVICE || memory->device->index == list->device->index;
 }
 

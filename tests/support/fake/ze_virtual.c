@@ -3,7 +3,9 @@
  * The simulated Level Zero driver's virtual memory. Each mapping is an allocation of its own, with
  * a new id; the object behind it is the physical memory, whole, which may be longer than its mapped
  * part. Physical memory of a device is mapped once at most, and only a reservation connects two
- * mappings.
+ * mappings. As in Intel's driver all mappings of a reservation have one access attribute; to change
+ * it at the beginning of a mapping unmaps the range, and maps the physical memory of that mapping
+ * there, from its beginning.
  */
 #include "tests/support/fake/ze.h"
 
@@ -20,6 +22,7 @@ struct reservation {
     struct reservation *next;
     uint64_t addr;
     size_t len;
+    ze_memory_access_attribute_t access;
 };
 
 static struct _ze_physical_mem_handle_t *physicals;
@@ -52,7 +55,7 @@ ze_result_t fake_zeVirtualMemReserve(ze_context_handle_t context, const void *st
     addr = fake_reserve(0, size, 0);
     made = addr ? calloc(1, sizeof(*made)) : NULL;
     if (made) {
-        *made = (struct reservation){reservations, addr, size};
+        *made = (struct reservation){reservations, addr, size, ZE_MEMORY_ACCESS_ATTRIBUTE_NONE};
         reservations = made;
         *out = (void *)(uintptr_t)addr;
     }
@@ -112,7 +115,7 @@ ze_result_t fake_zeVirtualMemGetAccessAttribute(ze_context_handle_t context, con
     fake_lock();
     r = reserved((uintptr_t)ptr, size);
     if (r) {
-        *access = ZE_MEMORY_ACCESS_ATTRIBUTE_READWRITE;
+        *access = r->access;
         *out = r->len;
     }
     fake_unlock();
@@ -203,7 +206,22 @@ static void map(const struct _ze_physical_mem_handle_t *physical, uint64_t addr,
 
     made->device = physical->device;
     made->exportable = true;
-    made->mapped = true;
+    made->origin = MAPPED;
+}
+
+static bool may_map(const struct _ze_physical_mem_handle_t *physical, uint64_t addr, size_t size,
+                    size_t offset)
+{
+    return offset <= physical->size && size <= physical->size - offset && reserved(addr, size) &&
+           is_free(addr, size) && !is_mapped(physical);
+}
+
+/* What the driver checks of a range before it looks for mappings. */
+static ze_result_t bad_range(uint64_t addr, size_t size)
+{
+    if (!size || size % fake_page())
+        return ZE_RESULT_ERROR_UNSUPPORTED_SIZE;
+    return addr % fake_page() ? ZE_RESULT_ERROR_UNSUPPORTED_ALIGNMENT : ZE_RESULT_SUCCESS;
 }
 
 ze_result_t fake_zeVirtualMemMap(ze_context_handle_t context, const void *ptr, size_t size,
@@ -211,35 +229,97 @@ ze_result_t fake_zeVirtualMemMap(ze_context_handle_t context, const void *ptr, s
                                  ze_memory_access_attribute_t access)
 {
     uint64_t addr = (uintptr_t)ptr;
+    ze_result_t bad = bad_range(addr, size);
     bool good;
 
     ENTRY("zeVirtualMemMap");
     if (!fake_ze_context_is_live(context) || !physical)
         return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
-    if (!size || size % fake_page())
-        return ZE_RESULT_ERROR_UNSUPPORTED_SIZE;
-    if (addr % fake_page() || offset % fake_page())
-        return ZE_RESULT_ERROR_UNSUPPORTED_ALIGNMENT;
+    if (access > ZE_MEMORY_ACCESS_ATTRIBUTE_READONLY)
+        return ZE_RESULT_ERROR_INVALID_ENUMERATION;
+    if (bad || offset % fake_page())
+        return bad ? bad : ZE_RESULT_ERROR_UNSUPPORTED_ALIGNMENT;
     fake_lock();
-    good = offset <= physical->size && size <= physical->size - offset && reserved(addr, size) &&
-           is_free(addr, size) && !is_mapped(physical);
-    if (good)
+    good = may_map(physical, addr, size, offset);
+    if (good) {
         map(physical, addr, size, offset, context);
+        reserved(addr, size)->access = access;
+    }
     fake_unlock();
     return good ? ZE_RESULT_SUCCESS : ZE_RESULT_ERROR_INVALID_ARGUMENT;
 }
 
+/* The mappings that lie whole in the range, of any reservation; none is no error. */
+static void unmap(uint64_t addr, size_t size)
+{
+    for (uint64_t at = addr; at < addr + size; at += fake_page()) {
+        struct memory *memory = fake_ze_memory_at(at);
+
+        if (memory && memory->origin == MAPPED && memory->addr == at &&
+            memory->len <= addr + size - at)
+            fake_ze_forget(memory);
+    }
+}
+
 ze_result_t fake_zeVirtualMemUnmap(ze_context_handle_t context, const void *ptr, size_t size)
 {
-    struct memory *memory;
+    ze_result_t bad = bad_range((uintptr_t)ptr, size);
 
     ENTRY("zeVirtualMemUnmap");
+    if (!fake_ze_context_is_live(context))
+        return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
+    if (bad)
+        return bad;
     fake_lock();
-    memory = fake_ze_memory_at((uintptr_t)ptr);
-    if (memory && (memory->addr != (uintptr_t)ptr || memory->len != size || !memory->mapped))
-        memory = NULL;
-    if (memory)
-        fake_ze_forget(memory);
+    unmap((uintptr_t)ptr, size);
     fake_unlock();
-    return memory ? ZE_RESULT_SUCCESS : ZE_RESULT_ERROR_INVALID_ARGUMENT;
+    return ZE_RESULT_SUCCESS;
+}
+
+static const struct _ze_physical_mem_handle_t *physical_of(const struct memory *memory)
+{
+    const struct _ze_physical_mem_handle_t *p = physicals;
+
+    while (p && p->block != memory->object->blocks[0])
+        p = p->next;
+    return p;
+}
+
+/* Changes the access of the whole reservation. The physical memory is not mapped again if it is
+ * too short, which the call does not report. */
+static void set_access(struct reservation *r, uint64_t addr, size_t size,
+                       ze_memory_access_attribute_t access)
+{
+    const struct memory *first = fake_ze_memory_at(addr);
+    const struct _ze_physical_mem_handle_t *physical;
+    ze_context_handle_t context;
+
+    if (r->access == access)
+        return;
+    r->access = access;
+    if (!first || first->addr != addr)
+        return;
+    physical = physical_of(first);
+    context = first->context;
+    unmap(addr, size);
+    if (physical && may_map(physical, addr, size, 0))
+        map(physical, addr, size, 0, context);
+}
+
+ze_result_t fake_zeVirtualMemSetAccessAttribute(ze_context_handle_t context, const void *ptr,
+                                                size_t size, ze_memory_access_attribute_t access)
+{
+    struct reservation *r;
+
+    ENTRY("zeVirtualMemSetAccessAttribute");
+    if (!fake_ze_context_is_live(context))
+        return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
+    if (access > ZE_MEMORY_ACCESS_ATTRIBUTE_READONLY)
+        return ZE_RESULT_ERROR_INVALID_ENUMERATION;
+    fake_lock();
+    r = reserved((uintptr_t)ptr, size);
+    if (r)
+        set_access(r, (uintptr_t)ptr, size, access);
+    fake_unlock();
+    return r ? ZE_RESULT_SUCCESS : ZE_RESULT_ERROR_INVALID_ARGUMENT;
 }
