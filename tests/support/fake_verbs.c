@@ -124,6 +124,10 @@ static struct ibv_mr *reg_locked(void *addr, size_t length, uint64_t iova, unsig
         errno = fake_verbs.reg_fails ? fake_verbs.reg_error : EINVAL;
         return NULL;
     }
+    if (fake_verbs.room && fake_verbs.live >= fake_verbs.room) {
+        errno = fake_verbs.full_error;
+        return NULL;
+    }
     made = calloc(1, sizeof(*made));
     if (!made)
         return NULL;

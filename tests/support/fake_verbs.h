@@ -25,6 +25,8 @@ struct fake_verbs {
     void (*detach)(char *bytes);
     int mlx5_error;      /* not 0: fake_verbs_reg_mlx5() fails with it */
     bool mlx5_whole;     /* it takes a dmabuf from its beginning only */
+    unsigned room;       /* regions that the device has; 0: no limit */
+    int full_error;      /* what it answers beyond them */
     int reg_error;       /* errno of the next ibv_reg_mr() */
     bool reg_fails;      /* ...which fails even with errno 0 */
     int dereg_result;    /* ibv_dereg_mr() returns this while it is not 0... */

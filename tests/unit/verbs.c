@@ -314,6 +314,43 @@ TEST(reg__enomem__says_the_limit_of_locked_memory)
     assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &before), 0);
 }
 
+/* ---- a device that is full ---------------------------------------------------------------- */
+
+/* Gets of more ranges than the device has regions, of which all but one are idle. */
+static void get_many(uint32_t vendor, int errnum)
+{
+    char *pages = test_map(40 << 12);
+
+    verbs_begin();
+    fake_verbs.limits.vendor_id = vendor;
+    verbs_open_with(0);
+    fake_verbs.room = 8;
+    fake_verbs.full_error = errnum;
+    for (unsigned i = 0; i < 40; i++) {
+        struct hmreg_mr *mr;
+
+        assert_ok(hmreg_mr_get(fixture.domain, pages + (i << 12), 4096, HMREG_ACCESS_REMOTE, &mr));
+        hmreg_mr_put(mr);
+    }
+    assert_int_equal(fake_verbs.live, 8);
+    test_finish();
+    munmap(pages, 40 << 12);
+}
+
+/* Each row of docs/operating.md. */
+TEST(get__device_is_full__in_each_drivers_words)
+{
+    static const struct {
+        uint32_t vendor;
+        int errnum;
+    } cases[] = {{0x02c9, EAGAIN}, {0x02c9, ENOMEM}, {0xffffff, EINVAL}, {0x1dd8, EINVAL},
+                 {0x1dd8, ENOSPC}, {0x1ded, ENOSPC}, {0x1ded, EIO},      {0x14e4, EIO},
+                 {0x1414, EPROTO}, {0x1d0f, ENOMEM}, {0x8086, ENOMEM},   {0x626d74, ENOMEM}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        get_many(cases[i].vendor, cases[i].errnum);
+}
+
 /* ---- closing ---------------------------------------------------------------------------- */
 
 TEST(close__window_bound__busy_and_the_region_stays)

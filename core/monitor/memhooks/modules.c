@@ -314,8 +314,8 @@ bool modules_have(uint64_t address, bool *gone)
     return *gone;
 }
 
-/* The memory may be unmapped meanwhile. A page that nobody has read since it was mapped is no file
- * of the linker's, and reading it could make it: that of a hole in a memfd. */
+/* The memory may be unmapped meanwhile. The linker has read the first page of each file that it
+ * maps; to read another could make it, as in a hole of a memfd. */
 static bool begins_as_elf(uint64_t start)
 {
     unsigned char resident = 1;
