@@ -124,7 +124,8 @@ static struct ibv_mr *reg_locked(void *addr, size_t length, uint64_t iova, unsig
         errno = fake_verbs.reg_fails ? fake_verbs.reg_error : EINVAL;
         return NULL;
     }
-    if (fake_verbs.room && fake_verbs.live >= fake_verbs.room) {
+    if ((fake_verbs.room && fake_verbs.live >= fake_verbs.room) ||
+        (fake_verbs.room_bytes && fake_verbs.bytes + length > fake_verbs.room_bytes)) {
         errno = fake_verbs.full_error;
         return NULL;
     }
@@ -138,6 +139,7 @@ static struct ibv_mr *reg_locked(void *addr, size_t length, uint64_t iova, unsig
     mr->lkey = ++last_key << 8;
     mr->rkey = remote ? mr->lkey | 1 : fake_verbs.local_rkey;
     fake_verbs.live++;
+    fake_verbs.bytes += length;
     return mr;
 }
 
@@ -428,6 +430,7 @@ static int dereg_locked(struct ibv_mr *mr)
         errno = fake_verbs.dereg_errno;
         return fake_verbs.dereg_result;
     }
+    fake_verbs.bytes -= mr->length;
     fake_verbs.live--;
     while (*link != (struct fake_mr *)mr)
         link = &(*link)->next;

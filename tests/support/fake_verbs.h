@@ -26,6 +26,7 @@ struct fake_verbs {
     int mlx5_error;      /* not 0: fake_verbs_reg_mlx5() fails with it */
     bool mlx5_whole;     /* it takes a dmabuf from its beginning only */
     unsigned room;       /* regions that the device has; 0: no limit */
+    uint64_t room_bytes; /* the same of their bytes */
     int full_error;      /* what it answers beyond them */
     int reg_error;       /* errno of the next ibv_reg_mr() */
     bool reg_fails;      /* ...which fails even with errno 0 */
@@ -41,6 +42,7 @@ struct fake_verbs {
     uint64_t offset;
     bool by_ex;  /* ibv_reg_mr_ex() was called */
     int by_mlx5; /* not 0: fake_verbs_reg_mlx5() was, with this mlx5_access */
+    uint64_t bytes; /* registered now */
     unsigned regs, deregs, live, probes, ex_probes;
     /* Memory windows. A work request that binds one is executed at once; one that the device does
      * not accept completes in an error. */

@@ -351,6 +351,35 @@ TEST(get__device_is_full__in_each_drivers_words)
         get_many(cases[i].vendor, cases[i].errnum);
 }
 
+/* Page tables that are full: a long range needs the room of many regions. */
+TEST(get__device_is_full_of_pages__as_many_go_as_a_long_range_needs)
+{
+    static const struct {
+        uint32_t vendor;
+        int errnum;
+    } cases[] = {{0x02c9, EAGAIN}, {0xffffff, EINVAL}, {0x1dd8, EINVAL}, {0x1dd8, ENOSPC}};
+    char *pages = test_map(64 << 12);
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct hmreg_mr *mr;
+
+        verbs_begin();
+        fake_verbs.limits.vendor_id = cases[i].vendor;
+        verbs_open_with(0);
+        fake_verbs.room_bytes = 32 << 12;
+        fake_verbs.full_error = cases[i].errnum;
+        for (unsigned k = 0; k < 32; k++) {
+            assert_ok(hmreg_mr_get(fixture.domain, pages + (k << 12), 4096, HMREG_SEND, &mr));
+            hmreg_mr_put(mr);
+        }
+        assert_ok(hmreg_mr_get(fixture.domain, pages + (40 << 12), 20 << 12, HMREG_SEND, &mr));
+        hmreg_mr_put(mr);
+        assert_int_equal(fake_verbs.live, 13);
+        test_finish();
+    }
+    munmap(pages, 64 << 12);
+}
+
 /* ---- closing ---------------------------------------------------------------------------- */
 
 TEST(close__window_bound__busy_and_the_region_stays)
