@@ -43,6 +43,15 @@
 #define REST_NS          3000000
 #define EXIT_PATIENCE_NS 500000000
 
+/* When the thread did what; the thread only. */
+struct reaper_times {
+    int64_t idle;      /* the delay */
+    int64_t active_at; /* something was due */
+    int64_t recur_at;  /* what recurs, not before this time */
+    bool recurs;       /* something did, at the last look */
+    bool tidied;       /* since active_at */
+};
+
 struct reaper {
     pthread_mutex_t life_lock, lock;
     pthread_cond_t left; /* a client is no longer visited */
@@ -211,6 +220,19 @@ static void mark_untidy(struct reaper *reaper)
     pthread_mutex_unlock(&reaper->lock);
 }
 
+/* Does some of what recurs. True: more is left. */
+static bool recur_some(struct reaper *reaper)
+{
+    bool more = false;
+
+    pthread_mutex_lock(&reaper->lock);
+    for (struct reaper_client *client = reaper->clients; client; client = client->next)
+        if (client->recurs && client->recurs(client))
+            more |= call(reaper, client, client->recur);
+    pthread_mutex_unlock(&reaper->lock);
+    return more;
+}
+
 /* Tidies the untidy clients; stops if work becomes due. A paused client is tidied after it resumes.
  * False: it stopped before the end. */
 static bool tidy_some(struct reaper *reaper)
@@ -261,16 +283,55 @@ static bool may_sleep_long(struct reaper *reaper)
     return may;
 }
 
-/* Returns whether the thread was woken. The sleep has a timeout if reaper_wake() was called since
- * the last sleep, a client recurs, or none needs the thread. */
-static bool sleep_until_woken(struct reaper *reaper, const struct timespec *idle)
+static int64_t now(void)
 {
-    bool ends = atomic_exchange(&awake, 0);
+    struct timespec at;
 
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    return at.tv_sec * INT64_C(1000000000) + at.tv_nsec;
+}
+
+static int64_t after(int64_t at, int64_t delay)
+{
+    return delay > INT64_MAX - at ? INT64_MAX : at + delay;
+}
+
+static int64_t earlier(int64_t one, int64_t other)
+{
+    return one < other ? one : other;
+}
+
+/* Until when may the thread sleep if nothing becomes due? */
+static int64_t sleeps_until(const struct reaper_times *times)
+{
+    int64_t until = after(times->tidied ? now() : times->active_at, times->idle);
+
+    return times->recurs ? earlier(until, times->recur_at) : until;
+}
+
+static void sleep_until(int64_t until)
+{
+    int64_t left = until - now();
+    struct timespec most = {.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
+
+    if (left > 0)
+        futex_wait(&awake, 0, &most);
+}
+
+/* Returns whether the thread was woken. The sleep has a timeout if something is to be tidied after
+ * it, a client recurs, or none needs the thread. */
+static bool sleep_until_woken(struct reaper *reaper, struct reaper_times *times)
+{
+    if (atomic_exchange(&awake, 0)) {
+        times->active_at = now();
+        times->tidied = false;
+    }
     if (anything_is_due(reaper) || atomic_load(&reaper->stopping))
         atomic_store(&awake, 1);
+    else if (times->tidied && may_sleep_long(reaper))
+        futex_wait(&awake, 0, NULL);
     else
-        futex_wait(&awake, 0, ends || !may_sleep_long(reaper) ? idle : NULL);
+        sleep_until(sleeps_until(times));
     atomic_store(&sleeps_long, false);
     return atomic_load(&awake);
 }
@@ -293,24 +354,56 @@ static void set_task(struct reaper *reaper)
     pthread_mutex_unlock(&reaper->lock);
 }
 
+/* The time of what recurs begins when something does. It is done in steps, as other work is. */
+static void recur_if_due(struct reaper *reaper, struct reaper_times *times)
+{
+    bool begins = !times->recurs, more;
+
+    times->recurs = anything_recurs(reaper);
+    if (!times->recurs)
+        return;
+    if (begins)
+        times->recur_at = after(now(), times->idle);
+    if (now() < times->recur_at)
+        return;
+    more = recur_some(reaper);
+    times->recur_at = after(now(), more ? 0 : times->idle);
+    if (more)
+        atomic_store(&awake, 1);
+}
+
+static void tidy_if_idle(struct reaper *reaper, struct reaper_times *times)
+{
+    if (!times->tidied && now() - times->active_at >= times->idle) {
+        tidy(reaper);
+        times->tidied = true;
+    }
+    if (times->tidied)
+        end_if_idle(reaper);
+}
+
 static void *run(void *arg)
 {
     static const struct timespec rest = {.tv_nsec = REST_NS};
-    int64_t ns = atomic_load(&idle_ns);
-    struct timespec idle = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+    struct reaper_times times = {.idle = atomic_load(&idle_ns), .recurs = false};
     struct reaper *reaper = arg;
 
     thread_name("hmreg-reaper");
     set_task(reaper); /* before it visits a client */
+    times.active_at = now();
     while (!atomic_load(&reaper->stopping)) {
-        if (!sleep_until_woken(reaper, &idle)) {
-            tidy(reaper);
-            end_if_idle(reaper);
+        bool woken;
+
+        recur_if_due(reaper, &times);
+        woken = sleep_until_woken(reaper, &times);
+        if (!woken) {
+            tidy_if_idle(reaper, &times);
             continue;
         }
-        do
+        do {
             futex_wait(&reaper->stopping, 0, &rest);
-        while (!atomic_load(&reaper->stopping) && go_round(reaper));
+            recur_if_due(reaper, &times);
+        } while (!atomic_load(&reaper->stopping) && go_round(reaper));
     }
     atomic_store(&awake, 1);
     return NULL;

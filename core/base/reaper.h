@@ -3,8 +3,8 @@
  * One thread per process ("hmreg-reaper") deregisters invalidated and evicted regions of the
  * domains' caches, so that unmapped memory is deregistered even if the application makes no further
  * call. The thread sleeps while nothing is due. When nothing has been due for some seconds, it
- * wakes once and releases resources that the clients kept for their next regions; and again after
- * each such time, as long as a client wants it (recurs()).
+ * wakes once and releases resources that the clients kept for their next regions. What recurs it
+ * does each time that so many seconds have passed, whatever else is due meanwhile.
  *
  * The thread exists only while a client needs it: reaper_join() starts it, and it ends when no
  * client has needed it for that time, or at once by reaper_rest(). A process with a second thread
@@ -29,9 +29,10 @@ struct reaper_client {
     bool (*reap)(struct reaper_client *client);
     /* Nothing was due for REAPER_IDLE_NS: releases some of what is kept. False: nothing is kept. */
     bool (*tidy)(struct reaper_client *client);
-    /* Is tidy() to be called again and again, every REAPER_IDLE_NS in which nothing is due? Only
-     * reads, as is_due(). NULL: no. */
+    /* Is there work that recurs every REAPER_IDLE_NS? Only reads, as is_due(). NULL: no. */
     bool (*recurs)(struct reaper_client *client);
+    /* Does some of it, and returns soon. False: it is done for this time. */
+    bool (*recur)(struct reaper_client *client);
     /* May work become due, or must something be tidied, without a reaper_join() before it? Only
      * reads, and waits for no thread. A client that does not need the thread says so until a call
      * of reaper_join() has begun. NULL: yes. */

@@ -28,6 +28,7 @@ static bool is_due(struct reaper_client *client);
 static bool on_examine(struct reaper_client *client);
 static bool on_reap(struct reaper_client *client);
 static bool on_tidy(struct reaper_client *client);
+static bool recur(struct reaper_client *client);
 static bool recurs(struct reaper_client *client);
 static bool needs_reaper(struct reaper_client *client);
 
@@ -186,6 +187,7 @@ struct cache_set *cache_set_new(struct hmreg_domain *domain)
                                          .reap = on_reap,
                                          .tidy = on_tidy,
                                          .recurs = recurs,
+                                         .recur = recur,
                                          .needs = needs_reaper};
     monitor_attach(set->monitor, &set->listener);
     cache_set_join(set);
@@ -464,11 +466,18 @@ static bool on_tidy(struct reaper_client *client)
 {
     struct cache_set *set = set_of_reaper(client);
 
-    if (sweep_some(&set->sweep, &set->pool) || tidy_monitor(set))
+    if (tidy_monitor(set))
         return true;
     if (!needs_reaper(client))
         monitor_rest(set->monitor);
     return false;
+}
+
+static bool recur(struct reaper_client *client)
+{
+    struct cache_set *set = set_of_reaper(client);
+
+    return sweep_some(&set->sweep, &set->pool);
 }
 
 static bool recurs(struct reaper_client *client)

@@ -140,7 +140,8 @@ struct hmem_ops {
      * true: from before the call returns until it has ended, each way in which any of this memory
      * can end calls hmem_ended() with a range that contains that part, before other memory can be
      * had at its addresses. The core compares the identity once more after the call, which finds
-     * what ended before it. false: hits ask for the identity, and *why says for which reason, in
+     * what ended before it. false: hits ask for the identity (hmem_ended() may be called
+     * for it all the same), and *why says for which reason, in
      * words that stay as long as the process; why may be NULL. It never fails and records no error.
      * NULL: always false. */
     bool (*watch)(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,

@@ -5,9 +5,9 @@
  * which programs reach it: its symbols, and what cuGetProcAddress answers for each version and each
  * kind of default stream. Where one function that can end a kind of memory is not hooked, that kind
  * is not watched. Pinned host memory is watched for what the driver ends; that programs unmap what
- * they registered is the monitor's of host memory. Not watched: memory of stream-ordered pools and
- * of graphs, which no query tells apart, as a graph's ends at a launch; and what is mapped from
- * other processes, graphics or modules, which no query tells apart either.
+ * they registered is the monitor's of host memory. Memory of stream-ordered pools is watched, and
+ * hits ask besides: no query tells that of graphs apart, which ends at a launch. Not watched: what
+ * is mapped from other processes, graphics or modules, which no query tells apart either.
  *
  * A hooked call reports what it may end, makes the call, and reports the same again. The first
  * report ends cached regions before the addresses can be reused; the second ends the regions of
@@ -410,8 +410,17 @@ static const char *why_of_no_kind(const struct cuda_lookup *at)
            "call that names them, and no query tells them apart";
 }
 
+/* Memory of a stream-ordered pool ends in the calls that free plain memory, but for that of graphs:
+ * hits ask, and yet a free ends the region. To ask after cuMemFreeAsync() is undefined. */
+static void watch_pooled(const struct hmem_range *range, unsigned kinds_now)
+{
+    if (kinds_now & PLAIN)
+        (void)watched_add(&watched_memory, range->alloc_base, range->alloc_base + range->alloc_len);
+}
+
 /* NULL: it is watched; else why it is not. */
-static const char *watch(struct cuda_hmem *self, uint64_t addr, size_t len)
+static const char *watch(struct cuda_hmem *self, uint64_t addr, size_t len,
+                         const struct hmem_range *range)
 {
     unsigned kinds_now = reported_now(self), kind;
     struct cuda_lookup at;
@@ -422,6 +431,8 @@ static const char *watch(struct cuda_hmem *self, uint64_t addr, size_t len)
     if (cuda_lookup(self, addr, &at))
         return "the driver does not say what the memory is";
     kind = kind_of(self, addr, len, &at);
+    if (!kind && at.sort == CUDA_POOL)
+        watch_pooled(range, kinds_now);
     if (!kind)
         return why_of_no_kind(&at);
     if (!(kind & kinds_now))
@@ -442,7 +453,7 @@ bool cuda_watch(struct hmem *self, uint64_t addr, size_t len, const struct hmem_
     const char *refusal;
 
     hmreg_error_guard(&guard);
-    refusal = watch((struct cuda_hmem *)self, addr, len);
+    refusal = watch((struct cuda_hmem *)self, addr, len, range);
     hmreg_error_unguard(&guard, true);
     if (refusal && why)
         *why = refusal;

@@ -357,6 +357,37 @@ TEST(tidy__makes_work_due__goes_on_after_it)
     reaper_leave(&sweeper.client);
 }
 
+/* A client that always has work. */
+struct busy {
+    struct reaper_client client;
+    atomic_uint times; /* that recur() was called */
+};
+
+static bool is_always(struct reaper_client *client)
+{
+    return true;
+}
+
+static bool recur(struct reaper_client *client)
+{
+    return atomic_fetch_add(&((struct busy *)client)->times, 1) % 2; /* two steps each time */
+}
+
+TEST(recurs__while_other_work_is_always_due__done_all_the_same)
+{
+    struct busy busy = {.client = {.is_due = is_always,
+                                   .examine = has_nothing,
+                                   .reap = has_nothing,
+                                   .tidy = has_nothing,
+                                   .recurs = is_always,
+                                   .recur = recur}};
+
+    reaper_set_idle(1000000);
+    assert_true(reaper_join(&busy.client));
+    test_wait_until(atomic_load(&busy.times) >= 6);
+    reaper_leave(&busy.client);
+}
+
 static int childs_part(void)
 {
     char *memory = fixture_map(1);

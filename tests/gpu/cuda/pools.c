@@ -5,6 +5,7 @@
  * mapped graphics. Cached regions of it: what a peer writes is in the memory that is at the address
  * now.
  */
+#include "hmem/hooks/entry_hook.h"
 #include "tests/gpu/cuda/driver.h"
 #include "tests/support/queries.h"
 
@@ -73,6 +74,30 @@ static void write_by_peer(const struct fixture *fixture, uint64_t memory, unsign
 }
 
 /* ---- pools ------------------------------------------------------------------------------- */
+
+/* The free itself ends the region: what the driver says of the memory afterwards is undefined. */
+TEST(free__in_stream_order__ends_the_region_and_nothing_is_asked)
+{
+    struct fixture fixture = begin();
+    unsigned long long memory = 0;
+    struct hmreg_mr *mr = NULL;
+    unsigned long asked;
+
+    CU(cu.alloc_async(&memory, BYTES, NULL));
+    assert_ok(hmreg_mr_get(fixture.domain, as_pointer(memory), BYTES, HMREG_ACCESS_REMOTE, &mr));
+    assert_int_equal(test_info_of(mr).asks, HMREG_ASKS_RUNTIME);
+    assert_true(test_info_of(mr).cached);
+    hmreg_mr_put(mr);
+    if (entry_hooks_refusal())
+        test_skip("the driver's functions cannot be hooked");
+    CU(cu.free_async(memory, NULL));
+    asked = cu.fake->calls("cuPointerGetAttribute") + cu.fake->calls("cuPointerGetAttributes");
+    assert_ok(hmreg_domain_progress(fixture.domain));
+    assert_int_equal(test_stats_of(fixture.domain).regions, 0);
+    assert_int_equal(
+        cu.fake->calls("cuPointerGetAttribute") + cu.fake->calls("cuPointerGetAttributes"), asked);
+    end(&fixture);
+}
 
 TEST(get__trimmed_by_the_driver__the_new_memory)
 {
