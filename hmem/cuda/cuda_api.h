@@ -74,6 +74,8 @@ enum { CUDA_HOSTALLOC_PORTABLE = 1 }; /* pinned for every context */
 enum { CUDA_ATTACH_GLOBAL = 1 };      /* managed memory that any stream may use */
 enum { CUDA_LOCATION_DEVICE = 1 };    /* other types: the host, or one of its NUMA nodes */
 enum { CUDA_ACCESS_READWRITE = 3 };
+/* Attributes of cuDeviceGetGraphMemAttribute: bytes, now and at the most. */
+enum { CUDA_GRAPH_MEM_RESERVED = 2, CUDA_GRAPH_MEM_RESERVED_HIGH = 3 };
 enum { CUDA_CONTEXT_SYNC_MEMOPS = 0x80 }; /* a context's flag */
 
 /* ---- types ------------------------------------------------------------------------------ */
@@ -134,6 +136,8 @@ struct cuda_memory_prop {
     NEED(copy, cuMemcpy, (unsigned long long dst, unsigned long long src, size_t size))            \
     NEED(stream_wait, cuStreamSynchronize, (struct cuda_stream * stream))                          \
     WANT(host_flags, cuMemHostGetFlags, (unsigned *flags, void *addr))                             \
+    WANT(graph_memory, cuDeviceGetGraphMemAttribute,                                               \
+         (int device, unsigned attribute, void *value))                                            \
     WANT(set_pointer_attribute, cuPointerSetAttribute,                                             \
          (const void *value, unsigned attribute, unsigned long long addr))                         \
     WANT(context_flags, cuCtxGetFlags, (unsigned *flags))                                          \

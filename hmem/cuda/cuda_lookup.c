@@ -243,6 +243,17 @@ static int check_tail(struct cuda_hmem *self, uint64_t addr, size_t len,
                               "the last byte is not of the allocation of the first");
 }
 
+/* May memory of a pool be a graph's? That has an address which is fixed when a node is added, and
+ * other memory at each launch; CUDA promises no answer that changes with it. What a driver without
+ * the call has is no graph's. */
+static bool may_be_graphs(struct cuda_hmem *self, const struct cuda_lookup *at)
+{
+    unsigned long long reserved = 0;
+
+    return at->sort == CUDA_POOL && self->api.graph_memory &&
+           (self->api.graph_memory(at->device, CUDA_GRAPH_MEM_RESERVED, &reserved) || reserved);
+}
+
 static int range_whole(struct cuda_hmem *self, uint64_t addr, size_t len, struct cuda_range *range)
 {
     int rc = segment_at(self, addr, &range->first, false, &range->segment);
@@ -252,7 +263,7 @@ static int range_whole(struct cuda_hmem *self, uint64_t addr, size_t len, struct
     range->base = addr;
     range->end = addr + len;
     range->segments = 1;
-    range->identity = range->first.id;
+    range->identity = may_be_graphs(self, &range->first) ? 0 : range->first.id;
     if (!range->segment.size)
         return check_tail(self, addr, len, &range->first);
     range->base = range->segment.base;

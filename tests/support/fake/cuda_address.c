@@ -87,6 +87,7 @@ static int since(const char *symbol)
         {"cuCtxSetFlags", 12010},
         {"cuDeviceGetByPCIBusId", 4010},
         {"cuDeviceGetDefaultMemPool", 11020},
+        {"cuDeviceGetGraphMemAttribute", 11040},
         {"cuDeviceGetPCIBusId", 4010},
         {"cuDevicePrimaryCtxGetState", 7000},
         {"cuDevicePrimaryCtxRelease", 7000},

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The fake libcuda.so.1: graphs of nodes that allocate and free memory. A node's address is chosen
- * when it is added, and is the same at each launch; the memory there is another at each. It ends by
+ * when it is added, and is the same at each launch; the memory there is another at each, with the
+ * same buffer id, since CUDA does not promise another. It ends by
  * a node of any graph that frees it, at that graph's launch, without a call that names it, or by
  * cuMemFree or cuMemFreeAsync. Nodes run in the order in which they were added.
  */
@@ -15,6 +16,7 @@ struct cuda_node {
     bool frees;
     uint64_t addr; /* reserved for an allocation as long as its graph and what was made of it */
     size_t size;
+    uint64_t id; /* of an allocation, at each launch: CUDA promises no other; 0: none was made */
     int device;
 };
 
@@ -170,7 +172,7 @@ unsigned cuGraphExecDestroy(struct cuda_graph_exec *exec)
     return CUDA_OK;
 }
 
-static unsigned run_alloc(const struct cuda_node *node, struct cuda_context *context)
+static unsigned run_alloc(struct cuda_node *node, struct cuda_context *context)
 {
     struct fake_block *block;
     struct memory *made;
@@ -186,6 +188,7 @@ static unsigned run_alloc(const struct cuda_node *node, struct cuda_context *con
     made->pool = &graph_pool;
     made->context = NULL;
     made->of_graph = true;
+    node->id = made->id = node->id ? node->id : made->id;
     return CUDA_OK;
 }
 
@@ -208,7 +211,23 @@ unsigned cuGraphLaunch(struct cuda_graph_exec *exec, struct cuda_stream *stream)
     result = fake_cuda_context(&context);
     if (!exec || !fake_cuda_is_stream(stream))
         return CUDA_INVALID_VALUE;
-    for (const struct cuda_node *node = exec->graph->nodes; !result && node; node = node->next)
+    for (struct cuda_node *node = exec->graph->nodes; !result && node; node = node->next)
         result = node->frees ? run_free(node) : run_alloc(node, context);
     return result;
+}
+
+/* Of what launches have allocated: the simulation reserves no more. */
+unsigned cuDeviceGetGraphMemAttribute(int device, unsigned attribute, void *value)
+{
+    uint64_t sum = 0;
+
+    ENTER();
+    if (!value || !fake_cuda_device(device) || attribute > CUDA_GRAPH_MEM_RESERVED_HIGH)
+        return CUDA_INVALID_VALUE;
+    for (const struct cuda_graph *graph = graphs; graph; graph = graph->next)
+        for (const struct cuda_node *node = graph->nodes; node; node = node->next)
+            if (!node->frees && node->device == device && fake_cuda_memory(node->addr))
+                sum += node->size;
+    *(uint64_t *)value = sum;
+    return CUDA_OK;
 }
