@@ -363,26 +363,10 @@ bool notice_changes(struct get *get, struct hmreg_mr *mr)
     return noticed;
 }
 
-/* Does the region keep its memory from being gone? One by path peermem may not: that depends on the
- * kernel's client. */
-static bool holds_memory(const struct hmreg_mr *mr)
-{
-    size_t count;
-    struct hmreg_mr **parts = mr_parts(mr, &count);
-
-    if (!parts)
-        return mr_body(mr)->path == HMREG_PATH_DMABUF || mr_body(mr)->path == HMREG_PATH_MAPPED;
-    for (size_t i = 0; i < count; i++)
-        if (parts[i] && !holds_memory(parts[i]))
-            return false;
-    return true;
-}
-
+/* An import of the memory may keep it in the kernel: no vendor promises that its runtime knows. */
 bool notice_is_identity_sure(const struct get *get, const struct hmreg_mr *mr)
 {
-    if (!entry_body(mr)->ask_identity || holds_memory(mr))
-        return true;
-    for (size_t i = 0; i < segment_count(get); i++)
+    for (size_t i = 0; entry_body(mr)->ask_identity && i < segment_count(get); i++)
         if (segment_of(get, i).range->id_recurs)
             return false;
     return true;

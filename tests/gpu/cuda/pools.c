@@ -187,6 +187,30 @@ TEST(get__freed_by_a_graphs_node__the_new_memory)
     end(&fixture);
 }
 
+/* ---- virtual memory ---------------------------------------------------------------------- */
+
+/* The id of physical memory may recur, and that a region's import keeps it is not promised. */
+TEST(get__of_virtual_memory_whose_end_is_not_reported__not_cached)
+{
+    struct cuda_memory_prop prop = prop_on(0);
+    unsigned long long addr;
+    struct fixture fixture;
+    size_t len;
+
+    test_setenv("HMREG_DEVICE_MONITOR", "off");
+    fixture = begin();
+    len = 2 * cu_granule();
+    addr = cu_reserve(len);
+    for (unsigned char turn = 1; turn <= 3; turn++) {
+        cu_map(addr, len, &prop);
+        write_by_peer(&fixture, addr, turn);
+        CU(cu.unmap(addr, len));
+    }
+    assert_int_equal(test_stats_of(fixture.domain).uncached, 6);
+    CU(cu.unreserve(addr, len));
+    end(&fixture);
+}
+
 /* ---- modules and graphics ---------------------------------------------------------------- */
 
 /* A hit asks the driver whether it is the same memory. */
