@@ -11,7 +11,6 @@
 #include "core/base/error.h"
 #include "core/base/high_fd.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <sched.h>
@@ -178,32 +177,31 @@ static bool is_message_queue(int fd)
            (unsigned long)system.f_type == MQUEUE_MAGIC;
 }
 
-static bool have_queue_among(const char *entries, ssize_t bytes)
+/* How many descriptors the table has room for; 0: that cannot be read. Without malloc(3): with the
+ * thread's first one libc may map an arena. */
+static int table_size(void)
 {
-    const struct dirent64 *entry;
-    bool have = false;
+    int file = high_fd(open("/proc/thread-self/status", O_RDONLY | O_CLOEXEC));
+    char text[2048];
+    ssize_t len = file < 0 ? 0 : read(file, text, sizeof(text) - 1);
+    const char *size;
 
-    for (ssize_t at = 0; at < bytes && !have; at += entry->d_reclen) {
-        entry = (const struct dirent64 *)(entries + at);
-        have = isdigit(entry->d_name[0]) && is_message_queue(atoi(entry->d_name));
-    }
-    return have;
+    if (file >= 0)
+        close(file);
+    text[len > 0 ? len : 0] = '\0';
+    size = strstr(text, "FDSize:");
+    return size ? atoi(size + sizeof("FDSize:") - 1) : 0;
 }
 
-/* Not by opendir(3): with the thread's first malloc(3) libc may map an arena. A queue that is
- * opened meanwhile is missed, and so are all where there is no /proc. */
+/* Not by the folder of descriptors, for whose entries the kernel makes an inode each. A queue that
+ * is opened meanwhile is missed, and so are all where there is no /proc. */
 static bool have_message_queue(void)
 {
-    _Alignas(struct dirent64) char entries[4096];
-    int folder = high_fd(open("/proc/thread-self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    int size = table_size();
     bool have = false;
-    ssize_t bytes;
 
-    if (folder < 0)
-        return false;
-    while (!have && (bytes = getdents64(folder, entries, sizeof(entries))) > 0)
-        have = have_queue_among(entries, bytes);
-    close(folder);
+    for (int fd = HIGH_FD_FIRST; fd < size && !have; fd++)
+        have = is_message_queue(fd);
     return have;
 }
 

@@ -123,7 +123,7 @@ static int look_for_linker(struct dl_phdr_info *file, size_t size, void *arg)
 /* Finds the dynamic linker's text. False: this program has no dynamic linker. */
 static bool linkers_text(struct text *out)
 {
-    struct text_search search = {getauxval(AT_BASE), out};
+    struct text_search search = {modules_linker(), out};
 
     return search.address && dl_iterate_phdr(look_for_linker, &search) == 1;
 }

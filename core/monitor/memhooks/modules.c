@@ -158,15 +158,24 @@ struct program {
     uint64_t base;
 };
 
+/* Of a program without PT_PHDR, as a static one, the base is not known: it counts as one without
+ * segments, unless it is where it was linked to be. */
 static struct program own_program(void)
 {
     struct program own = {(const void *)getauxval(AT_PHDR), getauxval(AT_PHNUM), 0};
+    uint64_t headers = getauxval(AT_PHDR);
+    bool known = false;
 
-    if (!own.segments)
+    for (unsigned long i = 0; own.segments && i < own.count && !known; i++) {
+        const ElfW(Phdr) *segment = &own.segments[i];
+
+        if (segment->p_type == PT_PHDR)
+            own.base = headers - segment->p_vaddr;
+        known = segment->p_type == PT_PHDR ||
+                (segment->p_type == PT_LOAD && headers - segment->p_vaddr < segment->p_memsz);
+    }
+    if (!known)
         own.count = 0;
-    for (unsigned long i = 0; i < own.count; i++)
-        if (own.segments[i].p_type == PT_PHDR)
-            own.base = getauxval(AT_PHDR) - own.segments[i].p_vaddr;
     return own;
 }
 
@@ -183,6 +192,13 @@ static const struct r_debug *first_list(void)
     while (entry && entry->d_tag && entry->d_tag != DT_DEBUG)
         entry++;
     return entry && entry->d_tag ? (const struct r_debug *)entry->d_un.d_ptr : NULL;
+}
+
+uint64_t modules_linker(void)
+{
+    const struct r_debug *list = getauxval(AT_BASE) ? NULL : first_list();
+
+    return list ? list->r_ldbase : getauxval(AT_BASE);
 }
 
 struct visit {

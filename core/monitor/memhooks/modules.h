@@ -36,6 +36,10 @@ bool modules_have(uint64_t address, bool *gone);
  * list of mappings; false if there is none, and before glibc 2.35. */
 bool modules_is_one_unlisted(void);
 
+/* Where the dynamic linker is loaded, whatever has started it: it may be the command. 0: a
+ * statically linked program has none. */
+uint64_t modules_linker(void);
+
 /* Calls look() for each file, until it returns nonzero, and returns that; last with NULL if more
  * files are loaded than the linker shows: before glibc 2.35 it hides the files of other namespaces.
  * The linker's list is locked meanwhile: nothing is loaded or unloaded. look() may not load or
