@@ -30,9 +30,9 @@
 #define MOST_CPUS   8192
 #define SLACK_NS    50000L /* the kernel's default */
 
-#define MOMENT_SECONDS 1
-#define QUEUE_BYTES    80         /* what a read of a message queue's file returns */
-#define MQUEUE_MAGIC   0x19800202 /* the file system of message queues */
+#define MOMENT_TRIES 5000       /* of a tenth of a millisecond and more: about a second */
+#define QUEUE_BYTES  80         /* what a read of a message queue's file returns */
+#define MQUEUE_MAGIC 0x19800202 /* the file system of message queues */
 
 #ifndef CLOSE_RANGE_UNSHARE
 #define CLOSE_RANGE_UNSHARE (1u << 1)
@@ -132,36 +132,35 @@ void thread_name(const char *name)
 
 /* ---- the wait for a start ---------------------------------------------------------------- */
 
-static struct timespec in_a_moment(void)
+/* Not by a deadline: the calls with one count by the wall clock, which may be set back. */
+static void pause_before_try(void)
 {
-    struct timespec at;
-
-    clock_gettime(CLOCK_REALTIME, &at);
-    at.tv_sec += MOMENT_SECONDS;
-    return at;
+    nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
 }
 
 int thread_lock_to_start(pthread_mutex_t *lock)
 {
-    struct timespec until;
-
-    if (!pthread_mutex_trylock(lock))
-        return 0;
-    until = in_a_moment();
-    if (!pthread_mutex_timedlock(lock, &until))
-        return 0;
+    for (unsigned i = 0; i < MOMENT_TRIES; i++) {
+        if (!pthread_mutex_trylock(lock))
+            return 0;
+        pause_before_try();
+    }
     return hmreg_fail(-EAGAIN, "another thread of the program is just starting hmreg's thread");
+}
+
+bool thread_has_begun(sem_t *begun)
+{
+    return !sem_trywait(begun);
 }
 
 int thread_await_begin(sem_t *begun, bool wait)
 {
-    struct timespec until = in_a_moment();
-    int rc;
-
-    do
-        rc = wait ? sem_timedwait(begun, &until) : sem_trywait(begun);
-    while (rc && errno == EINTR);
-    return rc ? hmreg_fail(-EAGAIN, "hmreg's thread has not begun yet") : 0;
+    for (unsigned i = 0; i < MOMENT_TRIES && !thread_has_begun(begun); i++) {
+        if (!wait || i + 1 == MOMENT_TRIES)
+            return hmreg_fail(-EAGAIN, "hmreg's thread has not begun yet");
+        pause_before_try();
+    }
+    return 0;
 }
 
 /* ---- descriptors of a thread's own ------------------------------------------------------- */

@@ -44,6 +44,8 @@ int thread_start(pthread_t *out, const struct thread_stack *stack, void *(*run)(
  * recorded: the caller does without the thread. wait: false: only looks. */
 int thread_lock_to_start(pthread_mutex_t *lock);
 int thread_await_begin(sem_t *begun, bool wait);
+/* Once true, the thread has begun, and the semaphore is taken. Records nothing. */
+bool thread_has_begun(sem_t *begun);
 
 /* The calling thread's task, as /proc/self/task names it. */
 pid_t thread_task(void);

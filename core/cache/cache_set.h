@@ -15,7 +15,7 @@
 /* The most caches that the devices of a runtime get that is started after the domain was opened. */
 #define CACHES_LATER 16
 
-/* The shortest length that did not fit into an empty cache of late: see room.c. */
+/* A length that did not fit into an empty cache of late: see room.c. */
 struct room_misfit {
     _Atomic uint64_t bytes; /* 0: none */
     _Atomic uint64_t limit; /* of locked memory, which it may have met */
@@ -35,7 +35,7 @@ struct cache_set {
     atomic_bool told;         /* the log, that the reaper's thread cannot be started */
     _Atomic int64_t retry_at; /* not before this time; 0: it has not failed */
     struct room_misfit misfit;
-    unsigned visitors;        /* threads of other domains that unpublish regions here */
+    unsigned visitors; /* threads of other domains that unpublish regions here */
     struct cache_pool pool;
     struct variants variants;
     struct stats_domain *shown; /* on the library's stats page; NULL: no space was left there */

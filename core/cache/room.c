@@ -4,6 +4,9 @@
  * again for each; and no more of them than their bytes, and their number, make up for what it
  * needs. Each pins at least its bytes: more cannot be of use, whatever the limit counts.
  *
+ * Another thread's registration may take what has given way before this one is tried again: where
+ * more were made meanwhile than the parts of this one, as much gives way anew, TAKEN_MOST times.
+ *
  * A length that did not fit when the cache had been emptied for it is remembered, so that no get of
  * that length empties the cache again: for a while, since others may give room back, and as long as
  * the cache has less than that length to give.
@@ -19,6 +22,7 @@
 #include <time.h>
 
 #define UNKNOWN_MOST  4 /* regions for an error that may mean that something is full */
+#define TAKEN_MOST    16
 #define REMEMBERED_NS INT64_C(10000000000)
 
 void room_init(struct room *room, struct cache_set *set, struct cache *cache, bool host,
@@ -109,6 +113,24 @@ static bool has_enough(const struct room *room)
     return room->given >= room->bytes && room->gone >= room->count;
 }
 
+/* A try that failed may have made all its parts but one. */
+static uint64_t most_parts(const struct room *room)
+{
+    const struct group *group = room->set->domain->group;
+
+    return (uint64_t)room->count * (group ? group->count : 1) - 1;
+}
+
+static void count_anew(struct room *room)
+{
+    uint64_t registered = atomic_load(&mr_registrations);
+    bool taken = room->gone && registered - room->registered > most_parts(room);
+
+    if (taken && room->taken++ < TAKEN_MOST)
+        room->given = room->gone = 0;
+    room->registered = registered;
+}
+
 static void evict_from(struct room *room, struct cache *cache, unsigned most, int code)
 {
     while (most && !has_enough(room)) {
@@ -139,6 +161,7 @@ bool room_make(struct room *room, int rc)
 {
     unsigned most = 1u << (room->tries < 16 ? room->tries : 16);
 
+    count_anew(room);
     room->says = room_says(room->set->domain, rc);
     if (room->says == PROVIDER_ROOM_UNKNOWN && room->tries)
         return false;

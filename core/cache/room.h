@@ -20,6 +20,8 @@ struct room {
     unsigned count;          /* regions that it needs */
     uint64_t given;          /* bytes that have given way */
     unsigned gone;           /* and regions */
+    uint64_t registered;     /* in the process, by then */
+    unsigned taken;          /* how often others may have taken what had given way */
     unsigned tries;          /* how often some have */
     bool emptied;            /* nothing idle was left */
     enum provider_room says; /* the last error */

@@ -112,7 +112,8 @@ static void describe_memory(const struct ofi_domain *domain, const struct ofi_ca
         out->iface = (uint8_t)claimed;
         out->device = (int16_t)call->attr->device.cuda;
     } else if (call->iov && call->count && domain->engine) {
-        known = domain->engine->find(out->addr, call->iov[0].iov_len, out->error, &out->iface, &out->device);
+        known = domain->engine->find(out->addr, call->iov[0].iov_len, out->error, &out->iface,
+                                     &out->device);
     }
     if (!out->error && (known || (call->flags & DMABUF_FLAG)))
         out->path = path_of(domain, call, out->iface);

@@ -146,7 +146,8 @@ static bool is_device_memory(const struct ofi_call *call)
     struct hmreg *lib;
     int16_t device;
 
-    if (!has_range(call) || !memory_find((uintptr_t)iov->iov_base, iov->iov_len, 0, &iface, &device) ||
+    if (!has_range(call) ||
+        !memory_find((uintptr_t)iov->iov_base, iov->iov_len, 0, &iface, &device) ||
         iface == HMREG_IFACE_SYSTEM)
         return false;
     lib = engine_library();

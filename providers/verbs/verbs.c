@@ -161,12 +161,12 @@ static const char *advice(int errnum)
     case EINVAL:
         return "the device does not take this access or length, or is full";
     case EAGAIN:
-        return "the device is full";
+        return "the device is full, or busy";
     case EOPNOTSUPP:
         return "the device does not do such registrations";
     case EIO:
     case ENODEV:
-        return "the device failed, or is gone";
+        return "the device failed, or is gone, or is full";
     default:
         return hmreg_strerror(errnum);
     }
@@ -323,8 +323,10 @@ static uint64_t address_of(const struct provider_request *req)
  * range begins, as by an export of whole pages. */
 static bool may_begin_before(const struct provider_request *req)
 {
-    return req->dmabuf->offset && (!(req->access & HMREG_ACCESS_REMOTE) ||
-                                   req->dmabuf->offset < (uint64_t)sysconf(_SC_PAGESIZE));
+    uint64_t offset = req->dmabuf->offset;
+
+    return offset && offset <= address_of(req) &&
+           (!(req->access & HMREG_ACCESS_REMOTE) || offset < (uint64_t)sysconf(_SC_PAGESIZE));
 }
 
 /* Some NICs (ConnectX-8 beside a GB300) take a dmabuf from its beginning only, by EOPNOTSUPP. Then

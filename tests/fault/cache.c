@@ -134,6 +134,34 @@ TEST(reg__range_never_fits__no_more_goes_than_it_would_need)
     fail_reg(0, 0);
 }
 
+static struct hmreg_mr *taken;
+
+/* Another thread takes the room that an idle region has given back. */
+static void take_room(const struct provider_request *request)
+{
+    counter.reg_hook = NULL;
+    assert_ok(hmreg_mr_reg(fixture.domain, memory[62], LEN, HMREG_SEND, 0, 0, 0, &taken, NULL));
+}
+
+static void take_room_later(const struct provider_request *request)
+{
+    counter.reg_hook = take_room;
+}
+
+TEST(reg__room_is_taken_by_another_thread__made_again)
+{
+    char *page = test_map(LEN);
+
+    open_fixture(NULL);
+    touch(8);
+    counter.room = 8;
+    counter.reg_hook = take_room_later; /* at the first try; the second finds the room taken */
+    assert_ok(try_get(page));
+    assert_int_equal(fixture_stats().evictions, 2);
+    assert_ok(hmreg_mr_close(taken));
+    munmap(page, LEN);
+}
+
 /* What did not fit into the empty cache empties it only once. */
 TEST(reg__range_does_not_fit_into_an_empty_cache__remembered)
 {
@@ -192,13 +220,19 @@ TEST(reg__range_exceeds_the_limit_of_locked_memory__nothing_goes)
 
 /* ---- errors that mean "full" on some device ------------------------------------------------ */
 
-TEST(reg__full_by_the_drivers_word__room_is_made)
+/* The fabric has room for what is cached, and answers so when it is full. */
+static void open_answering(int code, enum provider_room says)
 {
     open_fixture(NULL);
     touch(8);
     counter.room = 8;
-    counter.full_code = -EAGAIN;
-    counter.says = PROVIDER_ROOM_FULL;
+    counter.full_code = code;
+    counter.says = says;
+}
+
+TEST(reg__full_by_the_drivers_word__room_is_made)
+{
+    open_answering(-EAGAIN, PROVIDER_ROOM_FULL);
     for (unsigned i = 8; i < 40; i++)
         assert_ok(try_get(memory[i]));
     assert_int_equal(fixture_stats().regions, 8);
@@ -207,11 +241,7 @@ TEST(reg__full_by_the_drivers_word__room_is_made)
 /* One try, with a few regions given back. */
 TEST(reg__error_that_may_mean_full__tried_once_more)
 {
-    open_fixture(NULL);
-    touch(8);
-    counter.room = 8;
-    counter.full_code = -EINVAL;
-    counter.says = PROVIDER_ROOM_UNKNOWN;
+    open_answering(-EINVAL, PROVIDER_ROOM_UNKNOWN);
     assert_ok(try_get(memory[9]));
     touch(3);
     fail_reg(-EPROTO, -1);

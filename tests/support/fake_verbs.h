@@ -40,8 +40,8 @@ struct fake_verbs {
     unsigned access;
     int fd; /* of a dmabuf, -1: none */
     uint64_t offset;
-    bool by_ex;  /* ibv_reg_mr_ex() was called */
-    int by_mlx5; /* not 0: fake_verbs_reg_mlx5() was, with this mlx5_access */
+    bool by_ex;     /* ibv_reg_mr_ex() was called */
+    int by_mlx5;    /* not 0: fake_verbs_reg_mlx5() was, with this mlx5_access */
     uint64_t bytes; /* registered now */
     unsigned regs, deregs, live, probes, ex_probes;
     /* Memory windows. A work request that binds one is executed at once; one that the device does

@@ -494,12 +494,16 @@ void counter_monitor_unwatch(struct counter_monitor *counter, uint64_t start_add
 
 /* ---- resting ----------------------------------------------------------------------------- */
 
+/* A thread that has not begun does not rest: nothing waits for it here. */
 static bool may_rest(struct counter_monitor *counter)
 {
     bool may;
 
+    if (counter->begins && thread_has_begun(&counter->begun))
+        counter->begins = false;
     pthread_mutex_lock(&counter->lock);
-    may = counter->running && (!counter->watches || atomic_load(&counter->lost));
+    may =
+        counter->running && !counter->begins && (!counter->watches || atomic_load(&counter->lost));
     if (may)
         atomic_store(&counter->runs, false);
     pthread_mutex_unlock(&counter->lock);

@@ -598,9 +598,11 @@ bool userfault_rest(struct userfault *userfault)
     bool rests;
 
     pthread_mutex_lock(&userfault->lock);
-    if (!clients_need(userfault, 0, UINT64_MAX))
+    if (userfault->begins && thread_has_begun(&userfault->begun))
+        (void)end_begin(userfault);
+    if (!userfault->begins && !clients_need(userfault, 0, UINT64_MAX))
         stop_thread(userfault);
-    rests = !userfault->runs;
+    rests = !userfault->begins && !userfault->runs;
     pthread_mutex_unlock(&userfault->lock);
     return rests;
 }

@@ -49,7 +49,7 @@ void userfault_unwatch(struct userfault *userfault, uint64_t start, uint64_t end
 bool userfault_tidy(struct userfault *userfault);
 
 /* Ends the thread, and what is still watched, if no client needs any memory; the next watch starts
- * it again. False: a client does. */
+ * it again. False: a client does, or the thread has not begun yet, for which nothing waits. */
 bool userfault_rest(struct userfault *userfault);
 
 /* False: the application has closed the descriptor. Then watches fail, and a change of all

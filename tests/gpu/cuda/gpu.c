@@ -184,7 +184,7 @@ static const struct gpu_operation operations[] = {
 static const struct gpu_survival survives[] = {
     {"open", "cuDriverGetVersion cuDeviceGetName cuDeviceGetAttribute cuDeviceTotalMem_v2", NULL},
     {"resolve pinned", "cuMemHostGetFlags cuCtxPushCurrent_v2", NULL}, /* it may be the program's */
-    {"resolve pool", "cuDeviceGetGraphMemAttribute", NULL}, /* it may be a graph's */
+    {"resolve pool", "cuDeviceGetGraphMemAttribute", NULL},            /* it may be a graph's */
     {"sync_memops of pieces", "cuCtxGetDevice", NULL},
     {0},
 };
