@@ -65,6 +65,12 @@ bool cuda_wants_context(unsigned result);
  * and other causes have these results too. */
 bool cuda_may_want_context(unsigned result);
 
+/* While a stream is being captured to a graph, by whichever thread, calls that CUDA counts as
+ * unsafe fail and break the capture, unless the calling thread's mode is relaxed. Each operation
+ * makes it so, and restores the mode that this returns. */
+unsigned cuda_relax(struct cuda_hmem *self);
+void cuda_restore(struct cuda_hmem *self, unsigned mode);
+
 /* ---- segments, virtual memory (cuda_virtual.c) ------------------------------------------- */
 
 enum cuda_sort {

@@ -76,6 +76,9 @@ enum { CUDA_LOCATION_DEVICE = 1 };    /* other types: the host, or one of its NU
 enum { CUDA_ACCESS_READWRITE = 3 };
 /* Attributes of cuDeviceGetGraphMemAttribute: bytes, now and at the most. */
 enum { CUDA_GRAPH_MEM_RESERVED = 2, CUDA_GRAPH_MEM_RESERVED_HIGH = 3 };
+enum { CUDA_STREAM_NON_BLOCKING = 1 };
+/* Modes of a thread, and of a stream's capture. */
+enum { CUDA_CAPTURE_GLOBAL = 0, CUDA_CAPTURE_THREAD_LOCAL = 1, CUDA_CAPTURE_RELAXED = 2 };
 enum { CUDA_CONTEXT_SYNC_MEMOPS = 0x80 }; /* a context's flag */
 
 /* ---- types ------------------------------------------------------------------------------ */
@@ -133,8 +136,13 @@ struct cuda_memory_prop {
          (unsigned long long *addr, size_t size, unsigned flags))                                  \
     NEED(alloc_host, cuMemHostAlloc, (void **addr, size_t size, unsigned flags))                   \
     NEED(free_host, cuMemFreeHost, (void *addr))                                                   \
-    NEED(copy, cuMemcpy, (unsigned long long dst, unsigned long long src, size_t size))            \
+    NEED(                                                                                          \
+        copy_async, cuMemcpyAsync,                                                                 \
+        (unsigned long long dst, unsigned long long src, size_t size, struct cuda_stream *stream)) \
+    NEED(stream_create, cuStreamCreate, (struct cuda_stream * *stream, unsigned flags))            \
+    NEED(stream_destroy, cuStreamDestroy_v2, (struct cuda_stream * stream))                        \
     NEED(stream_wait, cuStreamSynchronize, (struct cuda_stream * stream))                          \
+    WANT(capture_mode, cuThreadExchangeStreamCaptureMode, (unsigned *mode))                        \
     WANT(host_flags, cuMemHostGetFlags, (unsigned *flags, void *addr))                             \
     WANT(graph_memory, cuDeviceGetGraphMemAttribute,                                               \
          (int device, unsigned attribute, void *value))                                            \

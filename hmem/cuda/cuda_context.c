@@ -3,9 +3,29 @@
  * Contexts of driver calls. cuda_enter() pushes a context for a call and cuda_leave()
  * pops it, which restores the thread's own.
  *
+ * A thread's mode towards captured streams is its own, like its contexts.
+ *
  * Results of cleanup calls (pop, release) are ignored: the work is done, and there is no recovery.
  */
 #include "hmem/cuda/cuda.h"
+
+#define UNCHANGED (~0u)
+
+unsigned cuda_relax(struct cuda_hmem *self)
+{
+    unsigned mode = CUDA_CAPTURE_RELAXED;
+
+    if (!self->api.capture_mode || atomic_load(&self->base.shut_down) ||
+        self->api.capture_mode(&mode))
+        return UNCHANGED;
+    return mode;
+}
+
+void cuda_restore(struct cuda_hmem *self, unsigned mode)
+{
+    if (mode != UNCHANGED && !atomic_load(&self->base.shut_down))
+        self->api.capture_mode(&mode);
+}
 
 bool cuda_wants_context(unsigned result)
 {

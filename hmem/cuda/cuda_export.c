@@ -254,10 +254,13 @@ static int export_memory(struct cuda_hmem *self, uint64_t addr, size_t len,
     return export_range(self, addr, len, &found, flags, out);
 }
 
-int cuda_export(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
+int cuda_export(struct hmem *hmem, uint64_t addr, size_t len, const struct hmem_range *range,
                 uint64_t flags, struct hmreg_dmabuf *out)
 {
-    int rc = export_memory((struct cuda_hmem *)self, addr, len, range, flags, out);
+    struct cuda_hmem *self = (struct cuda_hmem *)hmem;
+    unsigned mode = cuda_relax(self);
+    int rc = export_memory(self, addr, len, range, flags, out);
 
-    return vendor_result(self, rc, addr);
+    cuda_restore(self, mode);
+    return vendor_result(hmem, rc, addr);
 }

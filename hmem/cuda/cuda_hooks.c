@@ -446,14 +446,18 @@ static const char *watch(struct cuda_hmem *self, uint64_t addr, size_t len,
     return watched ? NULL : WATCHED_NOT;
 }
 
-bool cuda_watch(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
+bool cuda_watch(struct hmem *hmem, uint64_t addr, size_t len, const struct hmem_range *range,
                 const char **why)
 {
+    struct cuda_hmem *self = (struct cuda_hmem *)hmem;
     struct hmreg_error_guard guard;
     const char *refusal;
+    unsigned mode;
 
     hmreg_error_guard(&guard);
-    refusal = watch((struct cuda_hmem *)self, addr, len, range);
+    mode = cuda_relax(self);
+    refusal = watch(self, addr, len, range);
+    cuda_restore(self, mode);
     hmreg_error_unguard(&guard, true);
     if (refusal && why)
         *why = refusal;

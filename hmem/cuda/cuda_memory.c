@@ -29,13 +29,20 @@ static struct cuda_lookup side_of(const struct cuda_lookup *dst, const struct cu
     return side;
 }
 
-/* The copy may return before the last bytes have arrived: the driver stages host memory, and
- * copies within one device are asynchronous to the host. So we synchronize the stream. */
+/* In a stream of its own, as the legacy stream would break the capture of any other to a graph. So
+ * it waits for no other work of the application's. */
 static unsigned copy_now(struct cuda_hmem *self, uint64_t dst, uint64_t src, size_t len)
 {
-    unsigned result = self->api.copy(dst, src, len);
+    struct cuda_stream *stream = NULL;
+    unsigned result = self->api.stream_create(&stream, CUDA_STREAM_NON_BLOCKING);
 
-    return result ? result : self->api.stream_wait(NULL);
+    if (result)
+        return result;
+    result = self->api.copy_async(dst, src, len, stream);
+    if (!result)
+        result = self->api.stream_wait(stream);
+    self->api.stream_destroy(stream);
+    return result;
 }
 
 static int copy_between(struct cuda_hmem *self, uint64_t dst, uint64_t src, size_t len)
@@ -66,9 +73,14 @@ static int copy_between(struct cuda_hmem *self, uint64_t dst, uint64_t src, size
     return 0;
 }
 
-int cuda_copy(struct hmem *self, uint64_t dst, uint64_t src, size_t len)
+int cuda_copy(struct hmem *hmem, uint64_t dst, uint64_t src, size_t len)
 {
-    return vendor_result(self, copy_between((struct cuda_hmem *)self, dst, src, len), dst);
+    struct cuda_hmem *self = (struct cuda_hmem *)hmem;
+    unsigned mode = cuda_relax(self);
+    int rc = copy_between(self, dst, src, len);
+
+    cuda_restore(self, mode);
+    return vendor_result(hmem, rc, dst);
 }
 
 /* ---- allocations ------------------------------------------------------------------------ */
@@ -125,12 +137,19 @@ static int alloc_on(struct cuda_hmem *self, int device, enum hmreg_mem_kind kind
     return 0;
 }
 
-int cuda_alloc(struct hmem *self, int device, enum hmreg_mem_kind kind, size_t len, void **out)
+int cuda_alloc(struct hmem *hmem, int device, enum hmreg_mem_kind kind, size_t len, void **out)
 {
+    struct cuda_hmem *self = (struct cuda_hmem *)hmem;
+    unsigned mode;
+    int rc;
+
     if (kind == HMREG_MEM_HOST)
         return hmreg_fail(-EOPNOTSUPP, "CUDA has no pageable host memory to allocate: ask for "
                                        "kind pinned, or the system");
-    return vendor_result(self, alloc_on((struct cuda_hmem *)self, device, kind, len, out), 0);
+    mode = cuda_relax(self);
+    rc = alloc_on(self, device, kind, len, out);
+    cuda_restore(self, mode);
+    return vendor_result(hmem, rc, 0);
 }
 
 /* Frees in the memory's context, the device's primary one, and releases the reference that
@@ -158,10 +177,12 @@ static int free_in(struct cuda_hmem *self, const struct cuda_lookup *at, void *a
 int cuda_free(struct hmem *hmem, void *addr, enum hmreg_mem_kind kind)
 {
     struct cuda_hmem *self = (struct cuda_hmem *)hmem;
+    unsigned mode = cuda_relax(self);
     struct cuda_lookup at;
     int rc = cuda_lookup(self, (uintptr_t)addr, &at);
 
     if (!rc)
         rc = at.sort == CUDA_UNKNOWN ? -HMEM_NOT_MINE : free_in(self, &at, addr, kind);
+    cuda_restore(self, mode);
     return vendor_result(hmem, rc, (uintptr_t)addr);
 }

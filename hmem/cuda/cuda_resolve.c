@@ -48,9 +48,8 @@ static bool has_flags(struct cuda_hmem *self, const struct cuda_lookup *at)
     return !result;
 }
 
-int cuda_resolve(struct hmem *hmem, uint64_t addr, size_t len, struct hmem_range *out)
+static int resolve(struct cuda_hmem *self, uint64_t addr, size_t len, struct hmem_range *out)
 {
-    struct cuda_hmem *self = (struct cuda_hmem *)hmem;
     struct hmreg_reason why;
     struct cuda_range range;
     enum hmreg_mem_kind kind;
@@ -78,18 +77,32 @@ int cuda_resolve(struct hmem *hmem, uint64_t addr, size_t len, struct hmem_range
     return 0;
 }
 
-int cuda_identity(struct hmem *self, uint64_t addr, size_t len, uint64_t *out)
+int cuda_resolve(struct hmem *hmem, uint64_t addr, size_t len, struct hmem_range *out)
 {
-    struct cuda_range range;
-    int rc = cuda_lookup_range((struct cuda_hmem *)self, addr, len, false, &range);
+    struct cuda_hmem *self = (struct cuda_hmem *)hmem;
+    unsigned mode = cuda_relax(self);
+    int rc = resolve(self, addr, len, out);
 
+    cuda_restore(self, mode);
+    return rc;
+}
+
+int cuda_identity(struct hmem *hmem, uint64_t addr, size_t len, uint64_t *out)
+{
+    struct cuda_hmem *self = (struct cuda_hmem *)hmem;
+    unsigned mode = cuda_relax(self);
+    struct cuda_range range;
+    int rc = cuda_lookup_range(self, addr, len, false, &range);
+
+    cuda_restore(self, mode);
     if (rc)
         return vendor_resolved(rc);
     *out = range.identity;
     return 0;
 }
 
-/* An allocation's id at its address says that it is the same, and so its bounds are. */
+/* A query of a pointer breaks no capture, so that the mode stays as it is.
+ * An allocation's id at its address says that it is the same, and so its bounds are. */
 static bool has_id(struct cuda_hmem *self, uint64_t addr, uint64_t id)
 {
     unsigned long long now = 0;

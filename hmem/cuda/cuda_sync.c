@@ -64,7 +64,7 @@ static int sync_contexts(struct cuda_hmem *self, uint64_t addr, int device)
 int cuda_sync_memops(struct hmem *hmem, uint64_t addr, int device)
 {
     struct cuda_hmem *self = (struct cuda_hmem *)hmem;
-    unsigned on = 1, result = CUDA_NOT_SUPPORTED;
+    unsigned on = 1, result = CUDA_NOT_SUPPORTED, mode = cuda_relax(self);
     int rc = atomic_load(&hmem->shut_down) ? -ESHUTDOWN : 0;
 
     if (!rc && self->api.set_pointer_attribute)
@@ -73,5 +73,6 @@ int cuda_sync_memops(struct hmem *hmem, uint64_t addr, int device)
         rc = sync_contexts(self, addr, device);
     else if (!rc && result)
         rc = cuda_fail(self, -EIO, result, "sync_memops cannot be set of %#" PRIx64, addr);
+    cuda_restore(self, mode);
     return vendor_result(hmem, rc, addr);
 }

@@ -360,8 +360,8 @@ int hmreg_export_dmabuf(struct hmreg *lib, const void *addr, size_t len, uint64_
 
 /*
  * Copies len bytes from src to dst, each of which is host memory or device memory of any vendor.
- * Returns when the copy is complete. Errors of hmreg_query() for either range; -EINVAL: the ranges
- * overlap; -EIO: the vendor's copy failed.
+ * Returns when the copy is complete; waits for no work in CUDA's streams. Errors of hmreg_query()
+ * for either range; -EINVAL: the ranges overlap; -EIO: the vendor's copy failed.
  */
 int hmreg_copy(struct hmreg *lib, void *dst, const void *src, size_t len);
 

@@ -232,7 +232,8 @@ const struct gpu gpu = {
     .export_queries = 0,
     .calls = calls,
     .uncalled = "cuGetErrorName cuMemFreeHost cuMemGetAccess",
-    .cleans_up = "cuCtxPopCurrent_v2 cuDevicePrimaryCtxRelease_v2 cuMemRelease",
+    .cleans_up = "cuCtxPopCurrent_v2 cuDevicePrimaryCtxRelease_v2 cuMemRelease "
+                 "cuStreamDestroy_v2 cuThreadExchangeStreamCaptureMode",
     .after_clean_up = after_clean_up,
     .failure = CUDA_UNKNOWN_ERROR,
     .failure_name = "CUDA_ERROR_UNKNOWN",

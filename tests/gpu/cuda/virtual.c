@@ -288,7 +288,7 @@ static unsigned long questions(void)
 
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
         count += cu.fake->calls(calls[i]);
-    return count;
+    return count - cu.fake->calls("cuThreadExchangeStreamCaptureMode"); /* asks nothing */
 }
 
 /* A hit asks about each piece's length and memory, and nothing more than that. */

@@ -37,7 +37,7 @@ long fake_cuda_enter(const char *name)
         return code;
     if (in_host_function)
         return CUDA_NOT_PERMITTED;
-    return started == getpid() ? CUDA_OK : CUDA_NOT_INITIALIZED;
+    return started == getpid() ? fake_cuda_prohibits(name) : CUDA_NOT_INITIALIZED;
 }
 
 void fake_cuda_leave(int *locked)
@@ -101,6 +101,11 @@ static const struct {
     {CUDA_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "not supported"},
     {CUDA_SYSTEM_NOT_READY, "CUDA_ERROR_SYSTEM_NOT_READY", "system not ready"},
     {CUDA_SYSTEM_DRIVER_MISMATCH, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "driver mismatch"},
+    {CUDA_ILLEGAL_STATE, "CUDA_ERROR_ILLEGAL_STATE", "illegal state"},
+    {CUDA_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "not during a capture"},
+    {CUDA_CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "capture invalidated"},
+    {CUDA_CAPTURE_IMPLICIT, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT", "depends on a capture"},
+    {CUDA_CAPTURE_WRONG_THREAD, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", "another's capture"},
     {CUDA_UNKNOWN_ERROR, "CUDA_ERROR_UNKNOWN", "unknown error"},
 };
 
@@ -456,10 +461,14 @@ unsigned cuCtxSynchronize(void)
 unsigned cuStreamSynchronize(struct cuda_stream *stream)
 {
     struct cuda_context *current = NULL;
+    unsigned result;
 
     ENTER();
     if (!fake_cuda_is_stream(stream))
         return CUDA_INVALID_HANDLE;
+    result = fake_cuda_use(stream, NULL);
+    if (result)
+        return result;
     fake_cuda_arrive();
     fake_cuda_trim();
     return fake_cuda_context(&current);

@@ -146,7 +146,11 @@ static int since(const char *symbol)
         {"cuPointerGetAttribute", 4000},
         {"cuPointerGetAttributes", 7000},
         {"cuPointerSetAttribute", 6000},
+        {"cuStreamBeginCapture_v2", 10010},
         {"cuStreamDestroy_v2", 4000},
+        {"cuStreamEndCapture", 10000},
+        {"cuStreamIsCapturing", 10000},
+        {"cuThreadExchangeStreamCaptureMode", 10010},
     };
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)

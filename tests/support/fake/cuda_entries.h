@@ -14,10 +14,15 @@ enum {
     CUDA_ALREADY_MAPPED = 208,
     CUDA_NOT_MAPPED = 211,
     CUDA_INVALID_HANDLE = 400,
+    CUDA_ILLEGAL_STATE = 401,
     CUDA_NOT_READY = 600,
     CUDA_ILLEGAL_ADDRESS = 700,
     CUDA_ALREADY_REGISTERED = 712,
     CUDA_NOT_REGISTERED = 713,
+    CUDA_CAPTURE_UNSUPPORTED = 900,
+    CUDA_CAPTURE_INVALIDATED = 901,
+    CUDA_CAPTURE_IMPLICIT = 906,
+    CUDA_CAPTURE_WRONG_THREAD = 908,
     CUDA_UNKNOWN_ERROR = 999,
 };
 
@@ -102,9 +107,7 @@ struct cuda_ipc {
     ENTRY(copy_to_host, cuMemcpyDtoH_v2, (void *dst, unsigned long long src, size_t size))         \
     ENTRY(copy_on_device, cuMemcpyDtoD_v2,                                                         \
           (unsigned long long dst, unsigned long long src, size_t size))                           \
-    ENTRY(                                                                                         \
-        copy_async, cuMemcpyAsync,                                                                 \
-        (unsigned long long dst, unsigned long long src, size_t size, struct cuda_stream *stream)) \
+    ENTRY(copy, cuMemcpy, (unsigned long long dst, unsigned long long src, size_t size))           \
     ENTRY(copy_to_device_async, cuMemcpyHtoDAsync_v2,                                              \
           (unsigned long long dst, const void *src, size_t size, struct cuda_stream *stream))      \
     ENTRY(copy_to_host_async, cuMemcpyDtoHAsync_v2,                                                \
@@ -113,8 +116,10 @@ struct cuda_ipc {
         copy_on_device_async, cuMemcpyDtoDAsync_v2,                                                \
         (unsigned long long dst, unsigned long long src, size_t size, struct cuda_stream *stream)) \
     ENTRY(memory_info, cuMemGetInfo_v2, (size_t * available, size_t * total))                      \
-    ENTRY(stream_create, cuStreamCreate, (struct cuda_stream * *stream, unsigned flags))           \
-    ENTRY(stream_destroy, cuStreamDestroy_v2, (struct cuda_stream * stream))                       \
+    ENTRY(capture_begin, cuStreamBeginCapture_v2, (struct cuda_stream * stream, unsigned mode))    \
+    ENTRY(capture_end, cuStreamEndCapture,                                                         \
+          (struct cuda_stream * stream, struct cuda_graph * *graph))                               \
+    ENTRY(capture_status, cuStreamIsCapturing, (struct cuda_stream * stream, unsigned *status))    \
     ENTRY(stream_query, cuStreamQuery, (struct cuda_stream * stream))                              \
     ENTRY(reserve, cuMemAddressReserve,                                                            \
           (unsigned long long *addr, size_t size, size_t align, unsigned long long wish,           \

@@ -4,7 +4,7 @@
  * cuda_memory.c allocations and copies, cuda_shared.c pools and imported memory, cuda_graph.c
  * graphs, cuda_module.c variables of modules and mapped graphics, cuda_virtual.c virtual memory,
  * cuda_pointer.c what is said about pointers, cuda_export.c the dmabuf export, cuda_stream.c
- * streams, cuda_address.c cuGetProcAddress and older functions.
+ * streams, cuda_capture.c their capture, cuda_address.c cuGetProcAddress and older functions.
  *
  * From the environment, beyond the engine's:
  *   HMREG_FAKE_CUDA_DEVICES=n       devices, else HMREG_FAKE_DEVICES, else 2
@@ -120,6 +120,17 @@ struct memory *fake_cuda_pages(uint64_t addr, size_t len);
 void fake_cuda_lose(struct cuda_context *context);
 /* Finishes the pending copy; false if there is none. */
 bool fake_cuda_arrive(void);
+/* Work in a stream: CUDA_OK, with *graph if the stream is being captured to one, or the result to
+ * return. graph NULL: the call waits or asks, which cannot be captured. */
+unsigned fake_cuda_use(const struct cuda_stream *stream, struct cuda_graph **graph);
+/* The result of a call that a capture prohibits, which is invalid then; else CUDA_OK. */
+long fake_cuda_prohibits(const char *name);
+bool fake_cuda_is_blocking(const struct cuda_stream *stream);
+struct cuda_graph *fake_cuda_graph(void);
+void fake_cuda_put_graph(struct cuda_graph *graph);
+unsigned fake_cuda_graph_alloc(struct cuda_graph *graph, int device, size_t size,
+                               unsigned long long *addr);
+unsigned fake_cuda_graph_free(struct cuda_graph *graph, uint64_t addr);
 bool fake_cuda_is_stream(const struct cuda_stream *stream);
 uint64_t fake_cuda_id(void);
 /* New memory of the current context's device, or of a pool's. */

@@ -35,21 +35,25 @@ static struct cuda_pool graph_pool; /* of their memory */
 
 /* ---- graphs and nodes -------------------------------------------------------------------- */
 
-unsigned cuGraphCreate(struct cuda_graph **graph, unsigned flags)
+struct cuda_graph *fake_cuda_graph(void)
 {
-    struct cuda_graph *made;
+    struct cuda_graph *made = calloc(1, sizeof(*made));
 
-    ENTER();
-    if (!graph || flags)
-        return CUDA_INVALID_VALUE;
-    made = calloc(1, sizeof(*made));
     if (!made)
         abort();
     made->last = &made->nodes;
     made->users = 1;
     made->next = graphs;
     graphs = made;
-    *graph = made;
+    return made;
+}
+
+unsigned cuGraphCreate(struct cuda_graph **graph, unsigned flags)
+{
+    ENTER();
+    if (!graph || flags)
+        return CUDA_INVALID_VALUE;
+    *graph = fake_cuda_graph();
     return CUDA_OK;
 }
 
@@ -62,7 +66,7 @@ static bool is_graph(const struct cuda_graph *graph)
     return known;
 }
 
-static void put(struct cuda_graph *graph)
+void fake_cuda_put_graph(struct cuda_graph *graph)
 {
     struct cuda_graph **link = &graphs;
     struct cuda_node *node;
@@ -86,7 +90,7 @@ unsigned cuGraphDestroy(struct cuda_graph *graph)
     ENTER();
     if (!is_graph(graph))
         return CUDA_INVALID_VALUE;
-    put(graph);
+    fake_cuda_put_graph(graph);
     return CUDA_OK;
 }
 
@@ -103,11 +107,27 @@ static struct cuda_node *add(struct cuda_graph *graph, const struct cuda_node *n
     return made;
 }
 
+static struct cuda_node *last_added;
+
+unsigned fake_cuda_graph_alloc(struct cuda_graph *graph, int device, size_t size,
+                               unsigned long long *addr)
+{
+    struct cuda_node made = {.device = device, .id = fake_cuda_id()};
+
+    made.size = (size + fake_page() - 1) & ~(fake_page() - 1);
+    made.addr = fake_reserve(device, made.size, 0);
+    if (!made.addr)
+        return CUDA_OUT_OF_MEMORY;
+    last_added = add(graph, &made);
+    *addr = made.addr;
+    return CUDA_OK;
+}
+
 unsigned cuGraphAddMemAllocNode(struct cuda_node **node, struct cuda_graph *graph,
                                 struct cuda_node *const *after, size_t count,
                                 struct cuda_alloc_node *params)
 {
-    struct cuda_node made = {.size = 0};
+    unsigned result;
 
     ENTER();
     if (!node || !is_graph(graph) || !params || !params->size ||
@@ -115,14 +135,10 @@ unsigned cuGraphAddMemAllocNode(struct cuda_node **node, struct cuda_graph *grap
         params->pool.location.type != CUDA_LOCATION_DEVICE ||
         !fake_cuda_device(params->pool.location.id))
         return CUDA_INVALID_VALUE;
-    made.device = params->pool.location.id;
-    made.size = (params->size + fake_page() - 1) & ~(fake_page() - 1);
-    made.addr = fake_reserve(made.device, made.size, 0);
-    if (!made.addr)
-        return CUDA_OUT_OF_MEMORY;
-    params->addr = made.addr;
-    *node = add(graph, &made);
-    return CUDA_OK;
+    result = fake_cuda_graph_alloc(graph, params->pool.location.id, params->size, &params->addr);
+    if (!result)
+        *node = last_added;
+    return result;
 }
 
 /* Only what a node allocates can be freed by one. */
@@ -135,14 +151,22 @@ static bool is_a_nodes(uint64_t addr)
     return false;
 }
 
+unsigned fake_cuda_graph_free(struct cuda_graph *graph, uint64_t addr)
+{
+    if (!is_a_nodes(addr))
+        return CUDA_INVALID_VALUE;
+    last_added = add(graph, &(struct cuda_node){.frees = true, .addr = addr});
+    return CUDA_OK;
+}
+
 unsigned cuGraphAddMemFreeNode(struct cuda_node **node, struct cuda_graph *graph,
                                struct cuda_node *const *after, size_t count,
                                unsigned long long addr)
 {
     ENTER();
-    if (!node || !is_graph(graph) || !is_a_nodes(addr))
+    if (!node || !is_graph(graph) || fake_cuda_graph_free(graph, addr))
         return CUDA_INVALID_VALUE;
-    *node = add(graph, &(struct cuda_node){.frees = true, .addr = addr});
+    *node = last_added;
     return CUDA_OK;
 }
 
@@ -167,7 +191,7 @@ unsigned cuGraphExecDestroy(struct cuda_graph_exec *exec)
     ENTER();
     if (!exec)
         return CUDA_INVALID_VALUE;
-    put(exec->graph);
+    fake_cuda_put_graph(exec->graph);
     free(exec);
     return CUDA_OK;
 }
@@ -211,6 +235,8 @@ unsigned cuGraphLaunch(struct cuda_graph_exec *exec, struct cuda_stream *stream)
     result = fake_cuda_context(&context);
     if (!exec || !fake_cuda_is_stream(stream))
         return CUDA_INVALID_VALUE;
+    if (!result)
+        result = fake_cuda_use(stream, NULL); /* a graph in a graph is not simulated */
     for (struct cuda_node *node = exec->graph->nodes; !result && node; node = node->next)
         result = node->frees ? run_free(node) : run_alloc(node, context);
     return result;

@@ -239,8 +239,14 @@ unsigned cuMemAllocHost_v2(void **addr, size_t size)
 
 unsigned cuMemFreeAsync(unsigned long long addr, struct cuda_stream *stream)
 {
+    struct cuda_graph *graph = NULL;
+    unsigned result;
+
     ENTER();
-    return end(addr, false);
+    result = fake_cuda_is_stream(stream) ? fake_cuda_use(stream, &graph) : CUDA_INVALID_HANDLE;
+    if (result)
+        return result;
+    return graph ? fake_cuda_graph_free(graph, addr) : end(addr, false);
 }
 
 unsigned cuMemFreeHost(void *addr)
@@ -425,6 +431,13 @@ static unsigned copy(uint64_t dst, uint64_t src, size_t size)
     return fake_copy(translate(dst), translate(src), size) ? CUDA_INVALID_VALUE : CUDA_OK;
 }
 
+static unsigned copy_now(uint64_t dst, uint64_t src, size_t size)
+{
+    unsigned result = fake_cuda_use(NULL, NULL);
+
+    return result ? result : copy(dst, src, size);
+}
+
 static bool is_known(uint64_t addr, size_t size)
 {
     struct memory *m = fake_cuda_memory(addr);
@@ -439,12 +452,16 @@ static unsigned copy_async(uint64_t dst, uint64_t src, size_t size,
                            const struct cuda_stream *stream)
 {
     struct cuda_context *context = NULL;
+    struct cuda_graph *graph = NULL;
     unsigned result = fake_cuda_context(&context);
 
     if (result)
         return result;
     if (!fake_cuda_is_stream(stream))
         return CUDA_INVALID_HANDLE;
+    result = fake_cuda_use(stream, &graph);
+    if (result || graph) /* copies are not captured here */
+        return result ? result : CUDA_NOT_SUPPORTED;
     if (!size || !is_known(dst, size) || !is_known(src, size))
         return copy(dst, src, size);
     fake_cuda_arrive();
@@ -482,25 +499,25 @@ unsigned cuMemcpyDtoDAsync_v2(unsigned long long dst, unsigned long long src, si
 unsigned cuMemcpy(unsigned long long dst, unsigned long long src, size_t size)
 {
     ENTER();
-    return copy(dst, src, size);
+    return copy_now(dst, src, size);
 }
 
 unsigned cuMemcpyHtoD_v2(unsigned long long dst, const void *src, size_t size)
 {
     ENTER();
-    return copy(dst, (uintptr_t)src, size);
+    return copy_now(dst, (uintptr_t)src, size);
 }
 
 unsigned cuMemcpyDtoH_v2(void *dst, unsigned long long src, size_t size)
 {
     ENTER();
-    return copy((uintptr_t)dst, src, size);
+    return copy_now((uintptr_t)dst, src, size);
 }
 
 unsigned cuMemcpyDtoD_v2(unsigned long long dst, unsigned long long src, size_t size)
 {
     ENTER();
-    return copy(dst, src, size);
+    return copy_now(dst, src, size);
 }
 
 unsigned cuMemsetD8_v2(unsigned long long addr, unsigned char value, size_t size)
@@ -513,7 +530,7 @@ unsigned cuMemsetD8_v2(unsigned long long addr, unsigned char value, size_t size
     if (!bytes)
         return CUDA_OUT_OF_MEMORY;
     memset(bytes, value, size);
-    result = copy(addr, (uintptr_t)bytes, size);
+    result = copy_now(addr, (uintptr_t)bytes, size);
     free(bytes);
     return result;
 }

@@ -185,17 +185,34 @@ static unsigned alloc_from(struct cuda_pool *pool, size_t size, unsigned long lo
     return CUDA_OK;
 }
 
+/* In a stream that is being captured, a node of its graph. */
+static unsigned alloc_in(struct cuda_stream *stream, struct cuda_pool *pool, size_t size,
+                         unsigned long long *addr)
+{
+    struct cuda_context *context = NULL;
+    struct cuda_graph *graph = NULL;
+    unsigned result =
+        fake_cuda_is_stream(stream) ? fake_cuda_use(stream, &graph) : CUDA_INVALID_HANDLE;
+
+    if (result || !graph)
+        return result ? result : alloc_from(pool, size, addr);
+    result = fake_cuda_context(&context);
+    if (result || !size || !addr)
+        return result ? result : CUDA_INVALID_VALUE;
+    return fake_cuda_graph_alloc(graph, pool ? pool->device : context->device, size, addr);
+}
+
 unsigned cuMemAllocAsync(unsigned long long *addr, size_t size, struct cuda_stream *stream)
 {
     ENTER();
-    return alloc_from(NULL, size, addr);
+    return alloc_in(stream, NULL, size, addr);
 }
 
 unsigned cuMemAllocFromPoolAsync(unsigned long long *addr, size_t size, struct cuda_pool *pool,
                                  struct cuda_stream *stream)
 {
     ENTER();
-    return is_pool(pool) ? alloc_from(pool, size, addr) : CUDA_INVALID_VALUE;
+    return is_pool(pool) ? alloc_in(stream, pool, size, addr) : CUDA_INVALID_VALUE;
 }
 
 /* ---- IPC -------------------------------------------------------------------------------- */

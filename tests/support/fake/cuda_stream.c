@@ -9,6 +9,7 @@
 
 struct cuda_stream {
     struct cuda_stream *next;
+    bool blocking; /* the legacy stream waits for it */
 };
 
 static struct cuda_stream *streams;
@@ -23,6 +24,11 @@ bool fake_cuda_is_stream(const struct cuda_stream *stream)
     while (known && known != stream)
         known = known->next;
     return known;
+}
+
+bool fake_cuda_is_blocking(const struct cuda_stream *stream)
+{
+    return stream->blocking;
 }
 
 unsigned cuStreamCreate(struct cuda_stream **stream, unsigned flags)
@@ -40,6 +46,7 @@ unsigned cuStreamCreate(struct cuda_stream **stream, unsigned flags)
     made = calloc(1, sizeof(*made));
     if (!made)
         return CUDA_OUT_OF_MEMORY;
+    made->blocking = flags != CUDA_STREAM_NON_BLOCKING;
     made->next = streams;
     streams = made;
     *stream = made;
@@ -72,5 +79,8 @@ unsigned cuStreamQuery(struct cuda_stream *stream)
         return result;
     if (!fake_cuda_is_stream(stream))
         return CUDA_INVALID_HANDLE;
+    result = fake_cuda_use(stream, NULL);
+    if (result)
+        return result;
     return fake_cuda_arrive() ? CUDA_NOT_READY : CUDA_OK;
 }
