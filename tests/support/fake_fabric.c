@@ -104,19 +104,30 @@ static void note(const struct fi_mr_attr *attr, uint64_t flags)
     }
 }
 
+static int failure(void)
+{
+    if (fake_fabric.room && fake_fabric.live >= fake_fabric.room)
+        return fake_fabric.full_code;
+    if (!fake_fabric.reg_code || fake_fabric.reg_failures == 0)
+        return 0;
+    if (fake_fabric.reg_failures > 0)
+        fake_fabric.reg_failures--;
+    return fake_fabric.reg_code;
+}
+
 static int regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
                    struct fid_mr **out)
 {
     struct fid_mr *mr;
+    int code;
 
     fake_fabric.regs++;
     note(attr, flags);
-    if (fake_fabric.reg_code && fake_fabric.reg_failures != 0) {
-        if (fake_fabric.reg_failures > 0)
-            fake_fabric.reg_failures--;
+    code = failure();
+    if (code) {
         if (fake_fabric.litter)
             *out = (struct fid_mr *)0xdead;
-        return fake_fabric.reg_code;
+        return code;
     }
     mr = calloc(1, sizeof(*mr));
     mr->fid.fclass = FI_CLASS_MR;

@@ -34,7 +34,9 @@ struct fake_fabric {
     /* Results; 0: success. */
     int reg_code;
     int reg_failures; /* number of calls that return reg_code; -1: all */
-    bool litter;      /* a failing fi_mr_regattr() writes its output nevertheless */
+    unsigned room; /* regions at a time, beyond which fi_mr_regattr() returns full_code; 0: any */
+    int full_code;
+    bool litter; /* a failing fi_mr_regattr() writes its output nevertheless */
     int close_code, raw_code, map_code, unmap_code;
     size_t raw_bytes; /* of a key; 0: FAKE_RAW_BYTES */
     uint64_t key;     /* the result of fi_mr_key(), unless the caller chooses */

@@ -9,6 +9,7 @@
 #include "tests/unit/ofi_fixture.h"
 
 #include <rdma/fi_errno.h>
+#include <sys/mman.h>
 
 static char memory[8192];
 
@@ -257,6 +258,44 @@ TEST(reg__fails_with_a_positive_number__negative)
     fake_fabric.reg_code = FI_EINVAL;
     assert_fails(reg(HMREG_ACCESS_ALL, 7, &mr), -EINVAL, "fi_mr_regattr()");
     assert_null(mr);
+}
+
+/* Gets of more ranges than the fabric has room for, of which all but one are idle. */
+static void get_many(const char *provider, int full_code)
+{
+    /* With a cache, though some fabrics have one of their own. */
+    struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 64};
+    char *pages = test_map(40 << 12);
+
+    ofi_begin();
+    ofi_set_provider(provider);
+    assert_ok(ofi_open_domain(&config));
+    fake_fabric.room = 8;
+    fake_fabric.full_code = full_code;
+    for (unsigned i = 0; i < 40; i++) {
+        struct hmreg_mr *mr;
+
+        assert_ok(hmreg_mr_get(fixture.domain, pages + (i << 12), 4096, HMREG_ACCESS_REMOTE, &mr));
+        hmreg_mr_put(mr);
+    }
+    assert_int_equal(fake_fabric.live, 8);
+    test_finish();
+    munmap(pages, 40 << 12);
+}
+
+/* Each row of libfabric in docs/operating.md; verbs passes on what the driver says. */
+TEST(get__fabric_is_full__in_each_providers_words)
+{
+    static const struct {
+        const char *provider;
+        int code;
+    } cases[] = {{"tcp", -FI_ENOMEM},   {"shm", -FI_ENOMEM},   {"efa", -FI_ENOMEM},
+                 {"opx", -FI_ENOMEM},   {"cxi", -FI_ENOSPC},   {"tcp", -FI_ENOKEY},
+                 {"verbs", -FI_EAGAIN}, {"verbs", -FI_EINVAL}, {"verbs", -FI_ENOSPC},
+                 {"verbs", -FI_ENOMEM}, {"verbs", -FI_EIO},    {"verbs", -EPROTO}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        get_many(cases[i].provider, cases[i].code);
 }
 
 TEST(close__busy__stays_and_closes_later)
