@@ -35,55 +35,61 @@
 
 /* The beginning of the mapping, which is read-only. */
 struct hmreg_counter_page {
-    __u32 version;     /* HMREG_COUNTER_VERSION */
-    __u32 slots;       /* a power of two */
-    __u32 slot_offset; /* of __u64[slots], in bytes from the beginning */
-    __u32 ring_offset; /* of struct hmreg_counter_change[slots] */
-    __u64 unused[14];
-    __u64 generation; /* the counts so far; a pair of cache lines of its own */
-    __u64 unused_too[15];
+	__u32 version;	   /* HMREG_COUNTER_VERSION */
+	__u32 slots;	   /* a power of two */
+	__u32 slot_offset; /* of __u64[slots], in bytes from the beginning */
+	__u32 ring_offset; /* of struct hmreg_counter_change[slots] */
+	__u64 unused[14];
+	__u64 generation; /* the counts so far; a pair of cache lines of its own */
+	__u64 unused_too[15];
 };
 
 /* An entry of the ring: pages of a watched range, [start, end). */
 struct hmreg_counter_change {
-    __u64 start, end;
+	__u64 start, end;
 };
 
 struct hmreg_counter_setup {
-    __u32 slots;  /* in: how many ranges are to be watched at once; out: how many can be */
-    __u32 unused; /* 0 */
-    __u64 bytes;  /* out: the size of the mapping */
+	__u32 slots;  /* in: how many ranges are to be watched at once; out: how many can be */
+	__u32 unused; /* 0 */
+	__u64 bytes;  /* out: the size of the mapping */
 };
 
 struct hmreg_counter_range {
-    __u64 start, end; /* in: [start, end), extended to whole pages */
-    __u64 seq;        /* out: the slot's value as long as the range has not changed */
-    __u32 slot;       /* out */
-    __u32 unused;     /* 0 */
+	__u64 start, end; /* in: [start, end), extended to whole pages */
+	__u64 seq;	  /* out: the slot's value as long as the range has not changed */
+	__u32 slot;	  /* out */
+	__u32 unused;	  /* 0 */
 };
 
 /* First unwatches, then watches, in the order of the arrays, up to the first failure. */
 struct hmreg_counter_update {
-    __u64 unwatch; /* a pointer to __u32[unwatch_count]: slots */
-    __u64 watch;   /* a pointer to struct hmreg_counter_range[watch_count] */
-    __u32 unwatch_count, watch_count;
-    __u32 unwatched, watched; /* out, also when it fails: how many were done */
+	__u64 unwatch; /* a pointer to __u32[unwatch_count]: slots */
+	__u64 watch;   /* a pointer to struct hmreg_counter_range[watch_count] */
+	__u32 unwatch_count, watch_count;
+	__u32 unwatched, watched; /* out, also when it fails: how many were done */
 };
 
 #define HMREG_COUNTER_MAX_UPDATE 1024 /* unwatch_count and watch_count, each */
 
-/* EBUSY: done before; EINVAL: no slots, or more than the module permits one file; EDQUOT: more than
- * it permits one user; ENOMEM; EINTR: a signal came, call again. */
+/* EBUSY: done before; EINVAL: no slots, or more than the module permits one file; EDQUOT: the
+ * user's processes have all that it permits one user; ENOMEM; EINTR: a signal came, call again.
+ */
 #define HMREG_COUNTER_SETUP _IOWR('h', 1, struct hmreg_counter_setup)
 /* EINVAL: not set up, a count above the maximum, a range that is empty or ends behind the address
  * space, a slot that does not exist; ENOENT: a slot that no range has; ENOSPC: no slot is free;
- * ENOMEM; EFAULT; EINTR: a fatal signal. A range of which pages are just being taken away is
- * watched as soon as they are gone: the call waits for that. */
+ * EDQUOT: the user's processes watch as much as the module permits one user, of which each process
+ * has 512 ranges in any case (earlier modules charged all slots at SETUP); ENOMEM; EFAULT; EINTR: a
+ * fatal signal. A range of which pages are just being taken away is watched as soon as they are
+ * gone: the call waits for that.
+ */
 #define HMREG_COUNTER_UPDATE _IOWR('h', 2, struct hmreg_counter_update)
 
 /* Both, mmap(2) and read(2): EPERM in another address space than the one that opened the file.
  * mmap(2) with PROT_WRITE or PROT_EXEC: EACCES.
  * read(2) of 8 bytes or more returns `generation`, and never blocks. poll(2) reports POLLIN as long
- * as `generation` is not what read(2) returned last; at first that is 0. */
+ * as `generation` is not what read(2) returned last; at first that is 0. Before SETUP, and in other
+ * address spaces, it reports POLLERR.
+ */
 
 #endif

@@ -1,69 +1,159 @@
-/* SPDX-License-Identifier: GPL-2.0-only
- *
- * The slots that each user has, in all processes together. Memory is charged to the control group
- * besides; this bounds what a user's watches can add to other users' calls that change a file which
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The ranges that each user watches, in all processes together. Memory is charged to the control
+ * group; this bounds what a user's watches can add to other users' calls that change a file which
  * both map.
+ *
+ * The user who makes a user namespace is charged for all processes in it, so that subordinate ids
+ * are no more users; but not the system's root, who makes the namespaces of containers and gives
+ * each other ids.
  */
-#include <linux/list.h>
-#include <linux/mutex.h>
+#include <linux/atomic.h>
+#include <linux/cpumask.h>
+#include <linux/cred.h>
+#include <linux/hashtable.h>
+#include <linux/moduleparam.h>
+#include <linux/refcount.h>
 #include <linux/slab.h>
+#include <linux/uidgid.h>
+#include <linux/user_namespace.h>
 
 #include "counter.h"
 
+/* For eight thousand ranges on each processor. */
+#define LEAST_USER_SLOTS 1048576u
+#define SLOTS_OF_A_CPU 8192u
+
+static unsigned int max_user_slots;
+module_param(max_user_slots, uint, 0644);
+MODULE_PARM_DESC(max_user_slots, "ranges that all processes of one user may watch together");
+
+#define MOST_LEVELS 34 /* of user namespaces, the kernel permits 32 */
+
 struct user {
-    struct list_head node;
-    kuid_t uid;
-    u32 slots;
+	struct hlist_node node;
+	kuid_t uid;
+	unsigned int holders; /* guarded by users_lock */
+	atomic_t ranges;
 };
 
-static LIST_HEAD(users);
-static DEFINE_MUTEX(users_lock);
+struct users {
+	unsigned int count;
+	struct user *user[MOST_LEVELS];
+};
+
+static DEFINE_HASHTABLE(by_uid, 6);
+static DEFINE_SPINLOCK(users_lock); /* with bh: a notifier is freed where these are disabled */
+
+void users_init(void)
+{
+	if (!max_user_slots)
+		max_user_slots = max(LEAST_USER_SLOTS, num_possible_cpus() * SLOTS_OF_A_CPU);
+}
+
+/* ---- who --------------------------------------------------------------------------------- */
 
 static struct user *find(kuid_t uid)
 {
-    struct user *user;
+	struct user *user;
 
-    list_for_each_entry(user, &users, node) if (uid_eq(user->uid, uid)) return user;
-    user = kzalloc(sizeof(*user), GFP_KERNEL_ACCOUNT);
-    if (user) {
-        user->uid = uid;
-        list_add(&user->node, &users);
-    }
-    return user;
+	hash_for_each_possible(by_uid, user, node, __kuid_val(uid))
+		if (uid_eq(user->uid, uid))
+			return user;
+	return NULL;
 }
 
-static void drop_if_unused(struct user *user)
+static bool hold(struct users *users, kuid_t uid)
 {
-    if (user->slots)
-        return;
-    list_del(&user->node);
-    kfree(user);
+	struct user *made = kzalloc(sizeof(*made), GFP_KERNEL_ACCOUNT), *user;
+
+	if (!made)
+		return false;
+	spin_lock_bh(&users_lock);
+	user = find(uid);
+	if (!user) {
+		user = made;
+		made = NULL;
+		user->uid = uid;
+		hash_add(by_uid, &user->node, __kuid_val(uid));
+	}
+	user->holders++;
+	spin_unlock_bh(&users_lock);
+	kfree(made);
+	users->user[users->count++] = user;
+	return true;
 }
 
-int users_charge(kuid_t uid, u32 slots, u32 most, struct user **out)
+static bool has(const struct users *users, kuid_t uid)
 {
-    struct user *user;
-    int rc = 0;
+	unsigned int i;
 
-    mutex_lock(&users_lock);
-    user = find(uid);
-    if (!user) {
-        rc = -ENOMEM;
-    } else if (slots > most || user->slots > most - slots) {
-        rc = -EDQUOT;
-        drop_if_unused(user);
-    } else {
-        user->slots += slots;
-        *out = user;
-    }
-    mutex_unlock(&users_lock);
-    return rc;
+	for (i = 0; i < users->count; i++)
+		if (uid_eq(users->user[i]->uid, uid))
+			return true;
+	return false;
 }
 
-void users_uncharge(struct user *user, u32 slots)
+struct users *users_get(void)
 {
-    mutex_lock(&users_lock);
-    user->slots -= slots;
-    drop_if_unused(user);
-    mutex_unlock(&users_lock);
+	struct users *users = kzalloc(sizeof(*users), GFP_KERNEL_ACCOUNT);
+	struct user_namespace *ns;
+
+	if (!users || !hold(users, current_uid()))
+		goto put;
+	for (ns = current_user_ns(); ns != &init_user_ns; ns = ns->parent) {
+		if (uid_eq(ns->owner, GLOBAL_ROOT_UID) || has(users, ns->owner))
+			continue;
+		if (WARN_ON_ONCE(users->count == MOST_LEVELS) || !hold(users, ns->owner))
+			goto put;
+	}
+	return users;
+put:
+	users_put(users);
+	return NULL;
+}
+
+void users_put(struct users *users)
+{
+	unsigned int i;
+
+	for (i = 0; users && i < users->count; i++) {
+		struct user *user = users->user[i];
+
+		spin_lock_bh(&users_lock);
+		if (--user->holders)
+			user = NULL;
+		else
+			hash_del(&user->node);
+		spin_unlock_bh(&users_lock);
+		kfree(user);
+	}
+	kfree(users);
+}
+
+/* ---- how much ---------------------------------------------------------------------------- */
+
+int users_charge(struct users *users, bool first)
+{
+	unsigned int most = READ_ONCE(max_user_slots);
+	unsigned int i;
+
+	most = min_t(unsigned int, first ? most : most - most / 4, INT_MAX);
+	for (i = 0; i < users->count; i++) {
+		if (atomic_add_return(CHARGE, &users->user[i]->ranges) > (int)most)
+			goto undo;
+	}
+	return 0;
+undo:
+	for (; i != UINT_MAX; i--)
+		atomic_sub(CHARGE, &users->user[i]->ranges);
+	return -EDQUOT;
+}
+
+void users_uncharge(struct users *users)
+{
+	unsigned int i;
+
+	for (i = 0; i < users->count; i++)
+		atomic_sub(CHARGE, &users->user[i]->ranges);
 }

@@ -201,6 +201,13 @@ static struct {
 } late_watch;
 static _Thread_local bool is_tests_thread; /* which watches its own ranges */
 
+static uint32_t most_slots; /* not 0: that SETUP charges, as the modules before 0.3.0 did */
+
+static bool exceeds_quota(unsigned long request, const struct hmreg_counter_setup *setup)
+{
+    return request == HMREG_COUNTER_SETUP && most_slots && setup->slots > most_slots;
+}
+
 int __real_ioctl(int fd, unsigned long request, void *arg);
 int __wrap_ioctl(int fd, unsigned long request, void *arg);
 int __wrap_ioctl(int fd, unsigned long request, void *arg)
@@ -209,6 +216,10 @@ int __wrap_ioctl(int fd, unsigned long request, void *arg)
         atomic_exchange(&late_watch.wanted, false)) {
         sem_post(&late_watch.begins);
         sem_wait(&late_watch.changed);
+    }
+    if (exceeds_quota(request, arg)) {
+        errno = EDQUOT;
+        return -1;
     }
     return __real_ioctl(fd, request, arg);
 }
@@ -252,7 +263,49 @@ TEST(open__user_watches_as_much_as_permitted__edquot)
 
     assert_true(kinds_write_file(PARAMETERS "max_user_slots", "256"));
     assert_int_equal(hmreg_open(&config, &fixture.lib), -EDQUOT);
-    assert_true(kinds_write_file(PARAMETERS "max_user_slots", "4194304"));
+    assert_true(kinds_write_file(PARAMETERS "max_user_slots", "1048576"));
+}
+
+TEST(open__earlier_module_charges_all_slots__has_what_is_left)
+{
+    char *memory = fixture_map(1);
+
+    most_slots = 1024;
+    fixture_open(HMREG_MONITOR_COUNTER, NULL);
+    most_slots = 0;
+    assert_int_equal(fixture_key(memory, 10), fixture_key(memory, 10));
+    munmap(memory, fixture_page());
+}
+
+static bool is_of_a_later_module;
+
+void *__real_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset)
+{
+    struct hmreg_counter_page *page;
+
+    if (!is_of_a_later_module || !(flags & MAP_SHARED))
+        return __real_mmap(at, size, protection, flags, fd, offset);
+    page = __real_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    page->version = HMREG_COUNTER_VERSION + 1;
+    return page;
+}
+
+/* A default takes the next monitor; the reason stays. */
+TEST(open__module_of_another_interface__says_both_numbers)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_COUNTER};
+    char *memory = fixture_map(1);
+
+    is_of_a_later_module = true;
+    assert_int_equal(hmreg_open(&config, &fixture.lib), -EOPNOTSUPP);
+    assert_non_null(strstr(hmreg_last_error()->text, "has interface 2, this library knows 1"));
+    fixture_open(HMREG_MONITOR_DEFAULT, NULL);
+    fixture_key(memory, 10);
+    is_of_a_later_module = false;
+    assert_int_equal(test_monitor_info(fixture.lib).active, HMREG_MONITOR_MEMHOOKS);
+    munmap(memory, fixture_page());
 }
 
 static int close_all(void *arg)
@@ -397,6 +450,26 @@ TEST(watch__no_slot_is_free__registered_uncached_and_told)
     }
     assert_string_equal(test_monitor_info(fixture.lib).why, "");
     munmap(memory + 100 * page, 500 * page);
+}
+
+/* All that a process has in any case is its minimum, where others of the user watch the rest. */
+TEST(watch__users_quota_is_watched__registered_uncached_and_told)
+{
+    const struct hmreg_domain_config config = {
+        .size = sizeof(config), .max_regions = 2000, .max_bytes = 1u << 30};
+    size_t page = fixture_page();
+    char *memory = fixture_map(600);
+
+    assert_true(kinds_write_file(PARAMETERS "max_user_slots", "512"));
+    fixture_open(HMREG_MONITOR_COUNTER, &config);
+    for (unsigned i = 0; i < 600; i++)
+        fixture_key(memory + i * page, page);
+    assert_int_equal(fixture_stats().regions, 511); /* and the thread's own range */
+    assert_non_null(strstr(test_monitor_info(fixture.lib).why, "max_user_slots"));
+    assert_true(kinds_write_file(PARAMETERS "max_user_slots", "1048576"));
+    fixture_key(memory + 599 * page, page);
+    assert_int_equal(fixture_stats().regions, 512);
+    munmap(memory, 600 * page);
 }
 
 TEST_MAIN()

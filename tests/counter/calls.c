@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -259,6 +260,28 @@ TEST(poll__sleeps_until_a_change_and_is_quiet_after_a_read)
     device_close(&device);
 }
 
+TEST(epoll__before_the_file_is_set_up__woken)
+{
+    struct hmreg_counter_setup setup = {.slots = 512};
+    int fd = open("/dev/hmreg", O_RDWR | O_CLOEXEC), epoll = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event event = {.events = EPOLLIN};
+    struct hmreg_counter_range range;
+    char *memory = memory_new(PAGE, 1);
+
+    assert_int_equal(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event), 0);
+    assert_int_equal(epoll_wait(epoll, &event, 1, 0), 1);
+    assert_int_equal(event.events, EPOLLERR);
+    assert_int_equal(device_setup(fd, &setup), 0);
+    assert_int_equal(epoll_wait(epoll, &event, 1, 0), 0);
+    range = (struct hmreg_counter_range){.start = (uintptr_t)memory, .end = (uintptr_t)memory + 1};
+    assert_int_equal(device_watch_many(fd, &range, 1), 0);
+    munmap(memory, PAGE);
+    assert_int_equal(epoll_wait(epoll, &event, 1, 0), 1);
+    assert_int_equal(event.events, EPOLLIN);
+    close(epoll);
+    close(fd);
+}
+
 /* ---- other address spaces ---------------------------------------------------------------- */
 
 static int read_page(void *device)
@@ -315,27 +338,6 @@ TEST(child__of_fork__has_neither_page_nor_file_but_may_have_its_own)
 }
 
 /* ---- limits ------------------------------------------------------------------------------ */
-
-TEST(setup__more_than_a_user_may_have__edquot_until_a_file_is_closed)
-{
-    unsigned long most = read_number(PARAMETERS "max_user_slots");
-    struct hmreg_counter_setup setup = {.slots = 1};
-    struct device first, second;
-    char text[32];
-    int fd;
-
-    write_text(PARAMETERS "max_user_slots", "1024");
-    first = device_open(512);
-    second = device_open(512);
-    fd = open("/dev/hmreg", O_RDWR | O_CLOEXEC);
-    assert_int_equal(device_setup(fd, &setup), EDQUOT);
-    device_close(&first);
-    assert_int_equal(device_setup(fd, &setup), 0);
-    close(fd);
-    device_close(&second);
-    snprintf(text, sizeof(text), "%lu", most);
-    write_text(PARAMETERS "max_user_slots", text);
-}
 
 #define GROUP "/run/counter_group"
 

@@ -18,6 +18,7 @@ four bytes and longer|core/context/keys.h|less than four bytes
 thread, 10 ms later at most|core/base/reaper.c|define REST_NS +3000000\$
 131,072 descriptors|tools/stats/stats.h|define STATS_ONE_DESCRIPTORS \(1u << 17\)
 1,048,576 descriptors|tools/stats/stats.h|define STATS_ALL_DESCRIPTORS \(1u << 20\)
+512 slots|kernel/counter/counter.h|define CHARGE 512\$
 16 pages|tools/stats/stats.h|define STATS_ONE_FILES +16\$
 1,024 pages|tools/stats/stats.h|define STATS_ALL_FILES +1024\$
 1,024 caches|tools/stats/stats.h|define STATS_ONE_CACHES +1024\$

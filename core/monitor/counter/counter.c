@@ -409,6 +409,11 @@ static int fail_watch(const char *path, int rc)
 {
     if (rc == -ENOSPC)
         return hmreg_fail(rc, "as many ranges are watched as %s permits", path);
+    if (rc == -EDQUOT)
+        return hmreg_fail(-ENOSPC,
+                          "the user's processes watch as many ranges as %s permits one user "
+                          "(max_user_slots of hmreg_counter)",
+                          path);
     return hmreg_fail_os(-rc, "%s cannot watch the range", path);
 }
 
