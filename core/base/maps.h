@@ -53,4 +53,10 @@ void maps_end(struct maps *maps);
  * walk. 1: found; 0: none; or -errno, not recorded. */
 int maps_next(struct maps *maps, uint64_t addr, struct map *out);
 
+/* For others of the kernel's texts, after maps_begin(maps, NULL). maps_open(): 0 or -errno, not
+ * recorded. maps_read_line() keeps the line's first size - 1 bytes: a file's name may have any
+ * length and content. 1: read; 0: end of the text; or -errno. */
+int maps_open(struct maps *maps, const char *path);
+int maps_read_line(struct maps *maps, char *line, unsigned size);
+
 #endif

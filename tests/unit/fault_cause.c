@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Why the kernel does not pin memory, on this machine's own mappings: what it would answer is in
+ * tests/rdma/unpinned.c. The test interposes open(), for texts of the kernel that are not there or
+ * are other ones, and uname().
+ */
+#include "core/base/fault_cause.h"
+
+#include "tests/support/test.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/perf_event.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+
+#ifndef UFFD_USER_MODE_ONLY
+#define UFFD_USER_MODE_ONLY 1
+#endif
+
+static struct {
+    const char *release;      /* of the kernel; NULL: this one's */
+    const char *path, *words; /* a text of the kernel, and what it says; NULL: it is not there */
+    bool no_proc;
+} fake;
+
+int __real_uname(struct utsname *out);
+int __wrap_uname(struct utsname *out);
+
+int __wrap_uname(struct utsname *out)
+{
+    int rc = __real_uname(out);
+
+    if (fake.release)
+        snprintf(out->release, sizeof(out->release), "%s", fake.release);
+    return rc;
+}
+
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...);
+
+int __wrap_open(const char *path, int flags, ...)
+{
+    bool is_fake = fake.path && !strcmp(path, fake.path);
+    int fd;
+
+    if ((fake.no_proc && !strncmp(path, "/proc/", 6)) || (is_fake && !fake.words)) {
+        errno = ENOENT;
+        return -1;
+    }
+    if (!is_fake)
+        return __real_open(path, flags, 0600);
+    fd = memfd_create("text", MFD_CLOEXEC);
+    assert_int_equal(write(fd, fake.words, strlen(fake.words)), strlen(fake.words));
+    assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+    return fd;
+}
+
+static size_t page;
+
+static void begin(void)
+{
+    memset(&fake, 0, sizeof(fake));
+    page = (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static char *map(size_t len, int rights, int flags, int fd)
+{
+    char *memory = mmap(NULL, len, rights, flags, fd, 0);
+
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    return memory;
+}
+
+/* Pages with a page below and one above that are not mapped: no other mapping is beside them. */
+static char *reserve(size_t pages)
+{
+    char *memory = map((pages + 2) * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+
+    munmap(memory, page);
+    munmap(memory + (pages + 1) * page, page);
+    return memory + page;
+}
+
+static char text[FAULT_CAUSE_BYTES];
+
+static bool ask(const void *addr, size_t len, bool written)
+{
+    struct iovec iov = {(void *)(uintptr_t)addr, len};
+
+    return hmreg_fault_cause(&iov, 1, written, text);
+}
+
+/* The cause of that range is at this address, and has these words. */
+static void assert_cause(const void *addr, size_t len, bool written, const void *at,
+                         const char *words)
+{
+    char address[32];
+
+    if (!ask(addr, len, written))
+        fail_msg("no cause, instead of \"%s\"", words);
+    snprintf(address, sizeof(address), "%#zx", (size_t)(uintptr_t)at);
+    if (!strstr(text, words) || !strstr(text, address))
+        fail_msg("\"%s\", instead of \"%s\" at %s", text, words, address);
+    assert_true(strlen(text) < sizeof(text) - 1); /* all of it */
+}
+
+static void assert_none(const void *addr, size_t len, bool written)
+{
+    if (ask(addr, len, written))
+        fail_msg("\"%s\", instead of none", text);
+    assert_string_equal(text, "");
+}
+
+/* ---- what the list shows ---------------------------------------------------------------- */
+
+TEST(cause__memory_as_any__none)
+{
+    char *memory;
+
+    begin();
+    memory = map(4 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    assert_none(memory + 1, 4 * page - 1, true);
+    assert_none(memory + 1, 4 * page - 1, false);
+    munmap(memory, 4 * page);
+}
+
+TEST(cause__hole__its_first_page)
+{
+    char *memory;
+
+    begin();
+    memory = reserve(4);
+    assert_int_equal(mprotect(memory, 4 * page, PROT_READ | PROT_WRITE), 0);
+    munmap(memory + 2 * page, page);
+    assert_cause(memory + 9, 4 * page - 9, true, memory + 2 * page, "nothing is mapped at");
+    assert_cause(memory + 3 * page, 2 * page, true, memory + 4 * page, "nothing is mapped at");
+    munmap(memory, 4 * page);
+    assert_cause(memory + page, 7, false, memory + page, "nothing is mapped at");
+}
+
+TEST(cause__right_that_lacks__named)
+{
+    char *memory;
+
+    begin();
+    memory = reserve(4);
+    assert_int_equal(mprotect(memory, 2 * page, PROT_READ | PROT_WRITE), 0);
+    assert_int_equal(mprotect(memory + 2 * page, page, PROT_READ), 0);
+    assert_cause(memory, 4 * page, true, memory + 2 * page, "is mapped read-only");
+    assert_cause(memory, 4 * page, false, memory + 3 * page, "PROT_NONE");
+    munmap(memory, 4 * page);
+}
+
+/* ---- shared mappings and kernels -------------------------------------------------------- */
+
+TEST(cause__shared_and_read_only__of_kernels_before_6_2)
+{
+    int fd = memfd_create("hmreg", MFD_CLOEXEC);
+    char *memory;
+
+    begin();
+    assert_int_equal(ftruncate(fd, (off_t)page), 0);
+    memory = map(page, PROT_READ, MAP_SHARED, fd);
+    fake.release = "6.1.0-56-amd64";
+    assert_cause(memory, page, false, memory, "a kernel before 6.2");
+    fake.release = "5.10.0";
+    assert_cause(memory, page, false, memory, "a kernel before 6.2");
+    fake.release = "6.2.0-rc1";
+    assert_none(memory, page, false);
+    fake.release = "6.12.0";
+    assert_none(memory, page, false);
+    munmap(memory, page);
+    memory = map(page, PROT_READ, MAP_PRIVATE, fd);
+    fake.release = "6.1.0";
+    assert_none(memory, page, false); /* of a private mapping the kernel pins a copy */
+    munmap(memory, page);
+    close(fd);
+}
+
+/* A folder of a file system that writes back. */
+static int open_written_back(void)
+{
+    char name[] = "fault_cause.XXXXXX";
+    int fd = mkstemp(name);
+
+    assert_true(fd >= 0);
+    unlink(name);
+    return fd;
+}
+
+TEST(cause__file_that_is_written_back__of_kernels_since_6_5)
+{
+    int fd = open_written_back(), memory_fd = memfd_create("hmreg", MFD_CLOEXEC);
+    char *memory;
+
+    begin();
+    assert_int_equal(ftruncate(fd, (off_t)page), 0);
+    assert_int_equal(ftruncate(memory_fd, (off_t)page), 0);
+    memory = map(page, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
+    fake.release = "6.5.0";
+    if (!ask(memory, page, true)) {
+        munmap(memory, page);
+        close(memory_fd);
+        close(fd);
+        test_skip("the folder of the test is in memory, or its file system is not mounted here");
+    }
+    assert_cause(memory, page, true, memory, "in a shared mapping of a file on ");
+    assert_none(memory, page, false);
+    fake.release = "6.4.0";
+    assert_none(memory, page, true);
+    munmap(memory, page);
+    fake.release = "6.5.0";
+    memory = map(page, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd);
+    assert_none(memory, page, true);
+    munmap(memory, page);
+    memory = map(page, PROT_READ | PROT_WRITE, MAP_SHARED, memory_fd);
+    assert_none(memory, page, true);
+    munmap(memory, page);
+    close(memory_fd);
+    close(fd);
+}
+
+/* ---- files ------------------------------------------------------------------------------ */
+
+TEST(cause__file_shorter_than_its_mapping__its_end)
+{
+    int fd = memfd_create("hmreg", MFD_CLOEXEC);
+    char *memory;
+
+    begin();
+    assert_int_equal(ftruncate(fd, (off_t)(2 * page - 5)), 0);
+    memory = map(4 * page, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
+    assert_cause(memory + 3, 4 * page - 3, true, memory + 2 * page, "beyond the end of the file");
+    assert_cause(memory + 3 * page, page, true, memory + 3 * page, "beyond the end of the file");
+    assert_none(memory, 2 * page, true);
+    munmap(memory, 4 * page);
+    memory = mmap(NULL, 4 * page, PROT_READ, MAP_PRIVATE, fd, (off_t)page);
+    assert_cause(memory, 2 * page, false, memory + page, "beyond the end of the file");
+    munmap(memory, 4 * page);
+    assert_int_equal(ftruncate(fd, 0), 0);
+    memory = map(page, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
+    assert_cause(memory, 1, true, memory, "of 0 bytes: extend it");
+    close(fd);
+    assert_none(memory, 1, true); /* nothing tells its length any more */
+    munmap(memory, page);
+}
+
+TEST(cause__file_by_its_name_alone__its_end)
+{
+    char name[] = "fault_cause.XXXXXX";
+    int fd = mkstemp(name);
+    char *memory;
+
+    begin();
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, (off_t)page), 0);
+    memory = map(2 * page, PROT_READ, MAP_PRIVATE, fd);
+    close(fd);
+    assert_cause(memory, 2 * page, false, memory + page, "beyond the end of the file");
+    assert_int_equal(rename(name, "fault_cause.other"), 0);
+    fd =
+        __real_open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600); /* another file of the name before */
+    assert_true(fd >= 0);
+    assert_cause(memory, 2 * page, false, memory + page, "beyond the end of the file");
+    unlink("fault_cause.other");
+    assert_none(memory, 2 * page, false);
+    unlink(name);
+    close(fd);
+    munmap(memory, 2 * page);
+}
+
+/* ---- memory that is never pinned -------------------------------------------------------- */
+
+TEST(cause__memfd_secret__named)
+{
+    int fd = (int)syscall(SYS_memfd_secret, O_CLOEXEC);
+    char *memory;
+
+    if (fd < 0)
+        test_skip("this kernel has no memfd_secret(2): %s", strerror(errno));
+    begin();
+    assert_int_equal(ftruncate(fd, (off_t)page), 0);
+    memory = map(page, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
+    assert_cause(memory, page, true, memory, "memfd_secret(2)");
+    assert_cause(memory, page, false, memory, "memfd_secret(2)");
+    munmap(memory, page);
+    close(fd);
+}
+
+TEST(cause__ring_of_perf__named)
+{
+    struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
+                                   .size = sizeof(attr),
+                                   .config = PERF_COUNT_SW_DUMMY,
+                                   .exclude_kernel = 1};
+    int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+    char *memory;
+
+    if (fd < 0)
+        test_skip("perf_event_open(2) is not permitted: %s", strerror(errno));
+    begin();
+    memory = map(2 * page, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
+    assert_cause(memory, 2 * page, true, memory, "perf_event_open(2)");
+    munmap(memory, 2 * page);
+    close(fd);
+}
+
+/* The kernel's own: it has the flags of a PCI BAR. */
+TEST(cause__memory_of_a_device__named)
+{
+    uint64_t start = 0, end;
+    char line[256];
+    FILE *maps = fopen("/proc/self/maps", "re");
+
+    while (fgets(line, sizeof(line), maps))
+        if (strstr(line, "[vvar]") && sscanf(line, "%" SCNx64 "-%" SCNx64, &start, &end) == 2)
+            break;
+    fclose(maps);
+    if (!start)
+        test_skip("this process has no [vvar]");
+    begin();
+    assert_cause((void *)(uintptr_t)start, 1, false, (void *)(uintptr_t)start, "a device's memory");
+}
+
+/* ---- pages that are missing ------------------------------------------------------------- */
+
+static unsigned long free_huge_pages(void)
+{
+    unsigned long free = 0;
+    FILE *file = fopen("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "re");
+
+    if (file && fscanf(file, "%lu", &free) != 1)
+        free = 0;
+    if (file)
+        fclose(file);
+    return free;
+}
+
+TEST(cause__no_huge_page__its_size)
+{
+    size_t huge = (size_t)2 << 20;
+    char *memory = mmap(NULL, 2 * huge, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_NORESERVE, -1, 0);
+
+    if (memory == MAP_FAILED)
+        test_skip("no mapping of huge pages of 2 MiB: %s", strerror(errno));
+    begin();
+    assert_cause(memory + huge + 5, page, true, memory + huge,
+                 free_huge_pages() ? "though" : "no huge page of 2048 KiB is left for");
+    munmap(memory, 2 * huge);
+}
+
+/* A userfaultfd that answers the process's own accesses only, or also the kernel's. */
+static int open_userfaultfd(int flags, char *memory, size_t len)
+{
+    struct uffdio_api api = {.api = UFFD_API};
+    struct uffdio_register range = {.range = {(uintptr_t)memory, len},
+                                    .mode = UFFDIO_REGISTER_MODE_MISSING};
+    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | flags);
+
+    if (fd < 0)
+        test_skip("userfaultfd(2) is not permitted: %s", strerror(errno));
+    assert_int_equal(ioctl(fd, UFFDIO_API, &api), 0);
+    assert_int_equal(ioctl(fd, UFFDIO_REGISTER, &range), 0);
+    return fd;
+}
+
+TEST(cause__page_missing_under_a_userfaultfd__the_first)
+{
+    char *memory;
+    int fd;
+
+    begin();
+    memory = map(1024 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    memset(memory, 1, 700 * page);
+    fd = open_userfaultfd(UFFD_USER_MODE_ONLY, memory, 1024 * page);
+    assert_none(memory, 700 * page, true);
+    assert_cause(memory + 3, 1024 * page - 3, true, memory + 700 * page, "its userfaultfd");
+    assert_cause(memory + 800 * page, 1, true, memory + 800 * page, "its userfaultfd");
+    close(fd);
+    munmap(memory, 1024 * page);
+}
+
+/* Nobody serves it, so whoever touches a page waits for ever. */
+TEST(cause__of_missing_pages__touches_none)
+{
+    unsigned char there[8];
+    char *memory, *plain;
+    int fd;
+
+    begin();
+    memory = map(8 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    plain = map(8 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    fd = open_userfaultfd(UFFD_USER_MODE_ONLY, memory, 8 * page);
+    assert_true(ask(memory, 8 * page, true));
+    assert_none(plain, 8 * page, true);
+    assert_int_equal(mincore(memory, 8 * page, there), 0);
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(there[i] & 1, 0);
+    assert_int_equal(mincore(plain, 8 * page, there), 0);
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(there[i] & 1, 0);
+    close(fd);
+    munmap(memory, 8 * page);
+    munmap(plain, 8 * page);
+}
+
+/* ---- ranges, and kernels that say less -------------------------------------------------- */
+
+TEST(cause__several_ranges_and_mappings__the_first_address)
+{
+    int fd = memfd_create("hmreg", MFD_CLOEXEC);
+    struct iovec iov[2];
+    char *memory;
+
+    begin();
+    memory = reserve(6);
+    assert_int_equal(mprotect(memory, 2 * page, PROT_READ | PROT_WRITE), 0);
+    assert_int_equal(ftruncate(fd, (off_t)page), 0);
+    assert_ptr_not_equal(
+        mmap(memory + 2 * page, 2 * page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0),
+        MAP_FAILED);
+    assert_cause(memory + 1, 5 * page, true, memory + 3 * page, "beyond the end of the file");
+    iov[0] = (struct iovec){memory + 4 * page, page}; /* PROT_NONE */
+    iov[1] = (struct iovec){memory + 2 * page, 2 * page};
+    assert_true(hmreg_fault_cause(iov, 2, true, text));
+    assert_non_null(strstr(text, "beyond the end of the file"));
+    iov[1].iov_len = page;
+    assert_true(hmreg_fault_cause(iov, 2, true, text));
+    assert_non_null(strstr(text, "PROT_NONE"));
+    munmap(memory, 6 * page);
+    close(fd);
+}
+
+TEST(cause__no_proc__none)
+{
+    char *memory;
+
+    begin();
+    memory = reserve(1);
+    fake.no_proc = true;
+    assert_none(memory, page, true);
+    munmap(memory, page);
+}
+
+/* What smaps would cost grows with the memory; and a sandbox may have only maps. */
+TEST(cause__without_smaps__what_the_list_shows)
+{
+    static const char *const paths[] = {"/proc/thread-self/smaps", "/proc/thread-self/statm"};
+    int fd = memfd_create("hmreg", MFD_CLOEXEC);
+    char *memory, *missing;
+    int uffd;
+
+    begin();
+    assert_int_equal(ftruncate(fd, (off_t)page), 0);
+    memory = map(2 * page, PROT_READ, MAP_SHARED, fd);
+    missing = map(page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    uffd = open_userfaultfd(UFFD_USER_MODE_ONLY, missing, page);
+    assert_true(ask(missing, page, false));
+    for (int i = 0; i < 2; i++) {
+        fake.path = paths[i];
+        fake.words = i ? "99999999 9999999 1 1 0 1 0\n" : NULL;
+        fake.release = "6.12.0";
+        assert_cause(memory, 2 * page, false, memory + page, "beyond the end of the file");
+        assert_none(missing, page, false);
+    }
+    close(uffd);
+    close(fd);
+    munmap(memory, 2 * page);
+    munmap(missing, page);
+}
+
+/* The words of a list that no kernel writes are no cause. */
+TEST(cause__text_that_is_no_list__none)
+{
+    char *memory;
+
+    begin();
+    memory = map(page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    fake.path = "/proc/thread-self/smaps";
+    fake.words = "not a list\n";
+    assert_none(memory, page, false);
+    munmap(memory, page);
+}
+
+TEST_MAIN()
