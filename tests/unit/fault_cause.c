@@ -6,6 +6,7 @@
  */
 #include "core/base/fault_cause.h"
 
+#include "tests/support/ring.h"
 #include "tests/support/test.h"
 
 #include <fcntl.h>
@@ -181,7 +182,7 @@ TEST(cause__shared_and_read_only__of_kernels_before_6_2)
     close(fd);
 }
 
-/* A folder of a file system that writes back. */
+/* A file of the folder, whose file system writes it back unless it is in memory. */
 static int open_written_back(void)
 {
     char name[] = "fault_cause.XXXXXX";
@@ -190,6 +191,21 @@ static int open_written_back(void)
     assert_true(fd >= 0);
     unlink(name);
     return fd;
+}
+
+/* Asks this kernel, if it is one of these, by io_uring, which pins for writing. */
+static void check_kernel_pins_none(void *memory)
+{
+    const char *faked = fake.release;
+    struct ring *ring;
+    unsigned slot;
+
+    fake.release = NULL;
+    if (ask(memory, page, true) && !ring_open(&ring)) {
+        assert_int_equal(ring_pin(ring, memory, page, &slot), -EFAULT);
+        ring_close(ring);
+    }
+    fake.release = faked;
 }
 
 TEST(cause__file_that_is_written_back__of_kernels_since_6_5)
@@ -209,6 +225,7 @@ TEST(cause__file_that_is_written_back__of_kernels_since_6_5)
         test_skip("the folder of the test is in memory, or its file system is not mounted here");
     }
     assert_cause(memory, page, true, memory, "in a shared mapping of a file on ");
+    check_kernel_pins_none(memory);
     assert_none(memory, page, false);
     fake.release = "6.4.0";
     assert_none(memory, page, true);
