@@ -11,12 +11,16 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/magic.h>
 #include <linux/perf_event.h>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/utsname.h>
+#include <sys/vfs.h>
 
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1
@@ -182,50 +186,37 @@ TEST(cause__shared_and_read_only__of_kernels_before_6_2)
     close(fd);
 }
 
-/* A file of the folder, whose file system writes it back unless it is in memory. */
-static int open_written_back(void)
+/* From now on the file is of a file system of that type, which is mounted. */
+static void mount_as(int fd, const char *type)
 {
-    char name[] = "fault_cause.XXXXXX";
-    int fd = mkstemp(name);
+    static char words[128];
+    struct stat file;
 
-    assert_true(fd >= 0);
-    unlink(name);
-    return fd;
-}
-
-/* Asks this kernel, if it is one of these, by io_uring, which pins for writing. */
-static void check_kernel_pins_none(void *memory)
-{
-    const char *faked = fake.release;
-    struct ring *ring;
-    unsigned slot;
-
-    fake.release = NULL;
-    if (ask(memory, page, true) && !ring_open(&ring)) {
-        assert_int_equal(ring_pin(ring, memory, page, &slot), -EFAULT);
-        ring_close(ring);
-    }
-    fake.release = faked;
+    assert_int_equal(fstat(fd, &file), 0);
+    snprintf(words, sizeof(words),
+             "20 1 254:77 / / rw - rootfs none rw\n21 20 %u:%u / /there rw shared:1 - %s none rw\n",
+             major(file.st_dev), minor(file.st_dev), type);
+    fake.path = "/proc/thread-self/mountinfo";
+    fake.words = words;
 }
 
 TEST(cause__file_that_is_written_back__of_kernels_since_6_5)
 {
-    int fd = open_written_back(), memory_fd = memfd_create("hmreg", MFD_CLOEXEC);
+    static const char *const in_memory[] = {"tmpfs", "hugetlbfs", "ramfs", "devtmpfs"};
+    int fd = memfd_create("hmreg", MFD_CLOEXEC);
     char *memory;
 
     begin();
     assert_int_equal(ftruncate(fd, (off_t)page), 0);
-    assert_int_equal(ftruncate(memory_fd, (off_t)page), 0);
     memory = map(page, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
     fake.release = "6.5.0";
-    if (!ask(memory, page, true)) {
-        munmap(memory, page);
-        close(memory_fd);
-        close(fd);
-        test_skip("the folder of the test is in memory, or its file system is not mounted here");
+    assert_none(memory, page, true); /* a memfd */
+    for (int i = 0; i < 4; i++) {
+        mount_as(fd, in_memory[i]);
+        assert_none(memory, page, true);
     }
-    assert_cause(memory, page, true, memory, "in a shared mapping of a file on ");
-    check_kernel_pins_none(memory);
+    mount_as(fd, "xfs");
+    assert_cause(memory, page, true, memory, "in a shared mapping of a file on xfs");
     assert_none(memory, page, false);
     fake.release = "6.4.0";
     assert_none(memory, page, true);
@@ -234,10 +225,40 @@ TEST(cause__file_that_is_written_back__of_kernels_since_6_5)
     memory = map(page, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd);
     assert_none(memory, page, true);
     munmap(memory, page);
-    memory = map(page, PROT_READ | PROT_WRITE, MAP_SHARED, memory_fd);
-    assert_none(memory, page, true);
+    close(fd);
+}
+
+/* io_uring pins for writing, as a registration does that lets the device write. */
+TEST(cause__file_that_is_written_back__as_this_kernel_pins)
+{
+    char name[] = "fault_cause.XXXXXX";
+    int fd = mkstemp(name);
+    struct statfs system;
+    struct ring *ring;
+    unsigned slot;
+    char *memory;
+    int rc;
+
+    begin();
+    assert_true(fd >= 0);
+    unlink(name);
+    assert_int_equal(fstatfs(fd, &system), 0);
+    rc = ring_open(&ring);
+    if (rc || system.f_type == TMPFS_MAGIC || system.f_type == OVERLAYFS_SUPER_MAGIC) {
+        if (!rc)
+            ring_close(ring);
+        close(fd);
+        test_skip(rc ? "no io_uring"
+                     : "the folder's files are in memory, or of a file system below");
+    }
+    assert_int_equal(ftruncate(fd, (off_t)page), 0);
+    memory = map(page, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
+    rc = ring_pin(ring, memory, page, &slot);
+    if (!rc)
+        ring_unpin(ring, slot);
+    assert_int_equal(ask(memory, page, true), rc == -EFAULT);
     munmap(memory, page);
-    close(memory_fd);
+    ring_close(ring);
     close(fd);
 }
 
@@ -268,8 +289,8 @@ TEST(cause__file_shorter_than_its_mapping__its_end)
 
 TEST(cause__file_by_its_name_alone__its_end)
 {
-    char name[] = "fault_cause.XXXXXX";
-    int fd = mkstemp(name);
+    char name[] = "fault_cause.XXXXXX", deleted[64];
+    int fd = mkstemp(name), other;
     char *memory;
 
     begin();
@@ -278,16 +299,31 @@ TEST(cause__file_by_its_name_alone__its_end)
     memory = map(2 * page, PROT_READ, MAP_PRIVATE, fd);
     close(fd);
     assert_cause(memory, 2 * page, false, memory + page, "beyond the end of the file");
-    assert_int_equal(rename(name, "fault_cause.other"), 0);
-    fd =
-        __real_open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600); /* another file of the name before */
-    assert_true(fd >= 0);
-    assert_cause(memory, 2 * page, false, memory + page, "beyond the end of the file");
-    unlink("fault_cause.other");
-    assert_none(memory, 2 * page, false);
     unlink(name);
-    close(fd);
+    snprintf(deleted, sizeof(deleted), "%s (deleted)", name); /* as the list has it now */
+    other = __real_open(deleted, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(other >= 0);
+    assert_none(memory, 2 * page, false);
+    unlink(deleted);
+    close(other);
     munmap(memory, 2 * page);
+}
+
+/* Its server may never answer. */
+TEST(cause__file_of_a_server__its_length_is_not_asked)
+{
+    static const char *const types[] = {"ext4", "nfs4", "cifs", "fuse.sshfs", "9p"};
+    int fd = memfd_create("hmreg", MFD_CLOEXEC);
+    char *memory;
+
+    begin();
+    memory = map(page, PROT_READ, MAP_PRIVATE, fd);
+    for (int i = 0; i < 5; i++) {
+        mount_as(fd, types[i]);
+        assert_int_equal(ask(memory, page, false), i == 0);
+    }
+    munmap(memory, page);
+    close(fd);
 }
 
 /* ---- memory that is never pinned -------------------------------------------------------- */
@@ -489,6 +525,32 @@ TEST(cause__without_smaps__what_the_list_shows)
     close(fd);
     munmap(memory, 2 * page);
     munmap(missing, page);
+}
+
+/* Of so many mappings below the range the list without flags is read. */
+TEST(cause__beyond_many_mappings__what_the_list_shows)
+{
+    enum { FEW = 1000, MANY = 9000 };
+    struct iovec hole;
+    char *memory, *last;
+    int fd;
+
+    begin();
+    memory = reserve(MANY + 1);
+    last = memory + MANY * page;
+    assert_int_equal(mprotect(last, page, PROT_READ | PROT_WRITE), 0);
+    fd = open_userfaultfd(UFFD_USER_MODE_ONLY, last, page);
+    for (size_t i = 0; i < MANY; i += 2) {
+        if (i == FEW)
+            assert_cause(last, page, true, last, "its userfaultfd");
+        assert_int_equal(mprotect(memory + i * page, page, PROT_READ), 0);
+    }
+    assert_none(last, page, true);
+    hole = (struct iovec){last, 2 * page};
+    assert_true(hmreg_fault_cause(&hole, 1, true, text));
+    assert_non_null(strstr(text, "nothing is mapped at"));
+    close(fd);
+    munmap(memory, (MANY + 1) * page);
 }
 
 /* The words of a list that no kernel writes are no cause. */
