@@ -23,12 +23,11 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
-#define RESIDENT_MOST    ((uint64_t)8 << 30) /* bytes */
-#define MAPPINGS_MOST    8192
-#define FILES_MOST       8 /* in the ranges */
+#define RESIDENT_MOST    ((uint64_t)4 << 30) /* bytes */
+#define MAPPINGS_MOST    4096                /* 5 us each */
+#define FILES_MOST       8                   /* in the ranges */
 #define DESCRIPTORS_MOST 4096
 #define LOOKS_MOST       32768 /* one: 0.6 us */
 #define PAGES_AT_ONCE    512
@@ -51,6 +50,7 @@ struct look {
     bool written;
     bool detailed;  /* list is smaps */
     bool corrupted; /* the machine has poisoned pages */
+    unsigned kernel;
     struct maps list;
     unsigned count, files, looks; /* mappings, files and pages that were looked at */
     struct mapping mapping;
@@ -108,15 +108,22 @@ static uint64_t resident_bytes(void)
     return pages == UINT64_MAX ? pages : pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Is this kernel at least major.minor? */
-static bool kernel_is(unsigned major, unsigned minor)
-{
-    unsigned has_major = 0, has_minor = 0;
-    struct utsname name;
+#define KERNEL(major, minor) ((major)*1000u + (minor))
 
-    if (uname(&name) || sscanf(name.release, "%u.%u", &has_major, &has_minor) != 2)
-        return false;
-    return has_major > major || (has_major == major && has_minor >= minor);
+/* Of this kernel. 0: not known. */
+static unsigned kernel_version(void)
+{
+    unsigned major = 0, minor = 0;
+    struct maps text;
+    char line[128];
+
+    maps_begin(&text, NULL);
+    if (maps_open(&text, "/proc/sys/kernel/osrelease"))
+        return 0;
+    if (maps_read_line(&text, line, sizeof(line)) > 0)
+        sscanf(line, "%u.%u", &major, &minor);
+    maps_end(&text);
+    return KERNEL(major, minor);
 }
 
 /* The type of the file system with that device, as mountinfo has it: "36 35 98:0 / /mnt rw - ext4
@@ -168,27 +175,25 @@ static bool is_in_memory(const char *type)
     return is_one_of(type, memory, sizeof(memory) / sizeof(memory[0]));
 }
 
-static bool ask(int folder, const char *path, int flags, struct statx *out)
+static bool ask(int folder, const char *path, int flags, struct stat *out)
 {
-    return !statx(folder, path, flags | AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT,
-                  STATX_TYPE | STATX_INO | STATX_SIZE, out) &&
-           S_ISREG(out->stx_mode);
+    return !fstatat(folder, path, out, flags | AT_NO_AUTOMOUNT) && S_ISREG(out->st_mode);
 }
 
 /* By its name, which the program may have removed, or by a descriptor of this process. The device
  * is not compared of a name: overlayfs and btrfs tell stat(2) another than the list has. */
-static bool find_file(const struct mapping *mapping, struct statx *out)
+static bool find_file(const struct mapping *mapping, struct stat *out)
 {
     char type[32];
 
     find_type(mapping, type);
     if (is_remote(type))
         return false;
-    if (ask(AT_FDCWD, mapping->name, 0, out) && out->stx_ino == mapping->inode)
+    if (ask(AT_FDCWD, mapping->name, 0, out) && out->st_ino == mapping->inode)
         return true;
     for (int fd = 0; fd < DESCRIPTORS_MOST; fd++)
-        if (ask(fd, "", AT_EMPTY_PATH, out) && out->stx_ino == mapping->inode &&
-            out->stx_dev_major == mapping->major && out->stx_dev_minor == mapping->minor)
+        if (ask(fd, "", AT_EMPTY_PATH, out) && out->st_ino == mapping->inode &&
+            out->st_dev == makedev(mapping->major, mapping->minor))
             return true;
     return false;
 }
@@ -205,7 +210,7 @@ static bool begins(const char *name, const char *with)
     return !strncmp(name, with, strlen(with));
 }
 
-/* Memory of which the kernel pins nothing for anybody. */
+/* Memory of which the kernel pins no page. */
 static bool has_no_pages(const struct look *look)
 {
     const struct mapping *mapping = &look->mapping;
@@ -219,7 +224,7 @@ static bool has_no_pages(const struct look *look)
     if (begins(mapping->name, "/secretmem"))
         return say(look,
                    "%#" PRIx64
-                   " is memory of memfd_secret(2), which the kernel pins for no device: "
+                   " is secret memory (memfd_secret), which the kernel pins for no device: "
                    "use other memory",
                    look->from);
     if (has_flag(mapping, "io") || has_flag(mapping, "pf"))
@@ -240,7 +245,8 @@ static bool lacks_right(const struct look *look)
     if (look->written && !mapping->writable)
         return say(look, "%#" PRIx64 " is mapped read-only, and the access is for writing",
                    look->from);
-    if (!look->written && mapping->shared && !mapping->writable && !kernel_is(6, 2))
+    if (!look->written && mapping->shared && !mapping->writable && look->kernel &&
+        look->kernel < KERNEL(6, 2))
         return say(look,
                    "%#" PRIx64 " is mapped shared and read-only, and a kernel before 6.2 pins for "
                    "writing: map it writable, or private",
@@ -254,7 +260,7 @@ static bool is_written_back(const struct look *look)
     const struct mapping *mapping = &look->mapping;
     char type[32];
 
-    if (!look->written || !mapping->shared || !mapping->inode || !kernel_is(6, 5))
+    if (!look->written || !mapping->shared || !mapping->inode || look->kernel < KERNEL(6, 5))
         return false;
     find_type(mapping, type);
     if (!*type || is_in_memory(type))
@@ -267,14 +273,14 @@ static bool is_written_back(const struct look *look)
 }
 
 /* Where the file ends in the mapping, in whole pages. False: not known. */
-static bool end_of_file(struct look *look, struct statx *file, uint64_t *end)
+static bool end_of_file(struct look *look, struct stat *file, uint64_t *end)
 {
     const struct mapping *mapping = &look->mapping;
     uint64_t page = mapping->page_kib ? mapping->page_kib << 10 : (uint64_t)sysconf(_SC_PAGESIZE);
 
     if (!mapping->inode || ++look->files > FILES_MOST || !find_file(mapping, file))
         return false;
-    *end = (file->stx_size + page - 1) & ~(page - 1);
+    *end = (file->st_size + page - 1) & ~(page - 1);
     *end = mapping->start + (*end > mapping->offset ? *end - mapping->offset : 0);
     return true;
 }
@@ -299,9 +305,9 @@ static bool find_absent(struct look *look, uint64_t *at, uint64_t *entry)
         uint64_t count = (look->to - *at + page - 1) / page, i;
 
         count = count < most ? count : most;
-        if (pread(file.fd, entries, count * sizeof(entries[0]),
-                  (off_t)(*at / small * sizeof(entries[0]))) !=
-            (ssize_t)(count * sizeof(entries[0])))
+        if (lseek(file.fd, (off_t)(*at / small * sizeof(entries[0])), SEEK_SET) < 0 ||
+            read(file.fd, entries, count * sizeof(entries[0])) !=
+                (ssize_t)(count * sizeof(entries[0])))
             break;
         for (i = 0; i < count && entries[i] & PAGEMAP_PRESENT; i++)
             *at += page;
@@ -349,6 +355,8 @@ static bool is_absent(struct look *look)
     bool served = has_flag(&look->mapping, "um") || has_flag(&look->mapping, "ui");
     uint64_t at, entry;
 
+    if (huge && look->corrupted && maps_is_read_only())
+        return false; /* which of two it is needs mincore(2) */
     if ((!huge && !served && !look->corrupted) || !find_absent(look, &at, &entry))
         return false;
     if (look->corrupted && (huge ? has_entry(at) : (entry & PAGEMAP_SWAPPED) != 0))
@@ -371,7 +379,7 @@ static bool is_absent(struct look *look)
 static bool judge(struct look *look)
 {
     uint64_t end, to = look->to;
-    struct statx file;
+    struct stat file;
     bool is_short;
 
     if (has_no_pages(look) || lacks_right(look) || is_written_back(look))
@@ -384,7 +392,7 @@ static bool judge(struct look *look)
     return is_short && say(look,
                            "%#" PRIx64 " is beyond the end of the file that is mapped, of %" PRIu64
                            " bytes: extend it (ftruncate), or register less",
-                           end > look->from ? end : look->from, (uint64_t)file.stx_size);
+                           end > look->from ? end : look->from, (uint64_t)file.st_size);
 }
 
 static bool parse(const char *line, struct mapping *out)
@@ -507,6 +515,7 @@ bool hmreg_fault_cause(const struct iovec *iov, size_t count, bool written,
 
     *text = '\0';
     look.corrupted = read_number("/proc/meminfo", "HardwareCorrupted:") > 0;
+    look.kernel = kernel_version();
     look.detailed = resident_bytes() <= RESIDENT_MOST;
     if (look.detailed)
         rc = read_list(&look, "/proc/thread-self/smaps", iov, count);

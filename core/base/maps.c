@@ -56,6 +56,11 @@ struct procmap_query {
 
 static atomic_bool makes_nothing; /* maps_read_only() */
 
+bool maps_is_read_only(void)
+{
+    return atomic_load(&makes_nothing);
+}
+
 static int make_huge(unsigned flags)
 {
     return high_fd(memfd_create("hmreg", MFD_CLOEXEC | MFD_HUGETLB | flags));

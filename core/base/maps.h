@@ -40,6 +40,7 @@ struct owned_fd maps_keep(void);
 /* From now on no walk of this process makes the ioctl: each reads the text; and none makes a memfd,
  * so that huge pages count as a file's. For sandboxes that end a process which makes one. */
 void maps_read_only(void);
+bool maps_is_read_only(void);
 /* How many mappings the last walk that read the text has read, in any thread; 0: none did, since
  * the kernel answers. A mapping takes 0.4 us. */
 unsigned maps_read(void);

@@ -154,8 +154,8 @@ TEST(reg__memfd_secret__named)
     begin();
     assert_int_equal(ftruncate(fd, (off_t)page), 0);
     memory = map(page, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
-    assert_refused(memory, page, HMREG_RECV, memory, "memfd_secret(2)");
-    assert_refused(memory, page, HMREG_SEND, memory, "memfd_secret(2)");
+    assert_refused(memory, page, HMREG_RECV, memory, "is secret memory");
+    assert_refused(memory, page, HMREG_SEND, memory, "is secret memory");
     munmap(memory, page);
     close(fd);
 }
@@ -211,7 +211,7 @@ TEST(reg__pci_bar__named)
     munmap(memory, page);
 }
 
-/* ---- pages that cannot be had ----------------------------------------------------------- */
+/* ---- pages that are not available ------------------------------------------------------- */
 
 #define HUGE_FOLDER "/sys/kernel/mm/hugepages/hugepages-2048kB/"
 
