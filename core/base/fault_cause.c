@@ -378,8 +378,8 @@ static bool is_absent(struct look *look)
 
 static bool judge(struct look *look)
 {
-    uint64_t end, to = look->to;
-    struct stat file;
+    uint64_t end = 0, to = look->to;
+    struct stat file = {0};
     bool is_short;
 
     if (has_no_pages(look) || lacks_right(look) || is_written_back(look))
@@ -395,6 +395,15 @@ static bool judge(struct look *look)
                            end > look->from ? end : look->from, (uint64_t)file.st_size);
 }
 
+/* What does not fit is left out. */
+static void copy(char *to, size_t size, const char *from)
+{
+    size_t len = strnlen(from, size - 1);
+
+    memcpy(to, from, len);
+    to[len] = '\0';
+}
+
 static bool parse(const char *line, struct mapping *out)
 {
     char rights[5] = "";
@@ -406,7 +415,7 @@ static bool parse(const char *line, struct mapping *out)
     out->readable = rights[0] == 'r';
     out->writable = rights[1] == 'w';
     out->shared = rights[3] == 's';
-    snprintf(out->name, sizeof(out->name), "%s", line + name);
+    copy(out->name, sizeof(out->name), line + name);
     return true;
 }
 
@@ -420,7 +429,7 @@ static void read_details(struct look *look, char *line, unsigned size)
         if (begins(line, page))
             mapping->page_kib = strtoull(line + sizeof(page) - 1, NULL, 10);
         if (begins(line, flags)) {
-            snprintf(mapping->flags, sizeof(mapping->flags), "%s", line + sizeof(flags) - 1);
+            copy(mapping->flags, sizeof(mapping->flags), line + sizeof(flags) - 1);
             return;
         }
     }

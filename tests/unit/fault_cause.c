@@ -372,17 +372,7 @@ TEST(cause__memory_of_a_device__named)
 
 /* ---- pages that are missing ------------------------------------------------------------- */
 
-static unsigned long free_huge_pages(void)
-{
-    unsigned long free = 0;
-    FILE *file = fopen("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "re");
-
-    if (file && fscanf(file, "%lu", &free) != 1)
-        free = 0;
-    if (file)
-        fclose(file);
-    return free;
-}
+#define FREE_HUGE_PAGES "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"
 
 TEST(cause__no_huge_page__its_size)
 {
@@ -393,8 +383,12 @@ TEST(cause__no_huge_page__its_size)
     if (memory == MAP_FAILED)
         test_skip("no mapping of huge pages of 2 MiB: %s", strerror(errno));
     begin();
+    fake.path = FREE_HUGE_PAGES;
+    fake.words = "0\n";
     assert_cause(memory + huge + 5, page, true, memory + huge,
-                 free_huge_pages() ? "though" : "no huge page of 2048 KiB is left for");
+                 "no huge page of 2048 KiB is left for");
+    fake.words = "1000000\n"; /* more than are reserved: another limit was met */
+    assert_cause(memory + huge + 5, page, true, memory + huge, "are free: see its cgroup");
     munmap(memory, 2 * huge);
 }
 
