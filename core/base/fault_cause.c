@@ -30,8 +30,8 @@
 #define FILES_MOST       8                   /* in the ranges */
 #define DESCRIPTORS_MOST 4096
 #define LOOKS_MOST       32768 /* one: 0.6 us */
-#define PAGES_AT_ONCE    512
-#define LOOKS_AT_ONCE    32
+#define PAGES_AT_ONCE    128   /* on the stack of a thread of the program */
+#define LOOKS_AT_ONCE    8
 
 #define PAGEMAP_PRESENT ((uint64_t)1 << 63)
 #define PAGEMAP_SWAPPED ((uint64_t)1 << 62) /* or poisoned */
@@ -300,7 +300,7 @@ static bool find_absent(struct look *look, uint64_t *at, uint64_t *entry)
     maps_begin(&file, NULL);
     if (maps_open(&file, "/proc/thread-self/pagemap"))
         return false;
-    for (*at = look->from; *at < look->to && !found && look->looks < LOOKS_MOST;
+    for (*at = look->from & ~(page - 1); *at < look->to && !found && look->looks < LOOKS_MOST;
          look->looks += cost) {
         uint64_t count = (look->to - *at + page - 1) / page, i;
 
@@ -315,6 +315,7 @@ static bool find_absent(struct look *look, uint64_t *at, uint64_t *entry)
         *entry = found ? entries[i] : 0;
     }
     maps_end(&file);
+    *at = *at > look->from ? *at : look->from; /* where the range begins within a huge page */
     return found;
 }
 

@@ -273,6 +273,10 @@ static void check_no_huge_page(void)
     others = len ? map_huge(len, 0) : NULL;
     assert_refused(memory + 7, 2 * HUGE - 7, HMREG_RECV, memory + HUGE,
                    "no huge page of 2048 KiB is left");
+    assert_refused(memory + HUGE - page, 2 * page, HMREG_RECV, memory + HUGE,
+                   "no huge page of 2048 KiB is left");
+    assert_refused(memory + HUGE + page, page, HMREG_RECV, memory + HUGE + page,
+                   "no huge page of 2048 KiB is left");
     if (others)
         munmap(others, len);
     munmap(memory, 2 * HUGE);
