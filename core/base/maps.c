@@ -56,6 +56,11 @@ struct procmap_query {
 
 static atomic_bool makes_nothing; /* maps_read_only() */
 
+bool maps_is_read_only(void)
+{
+    return atomic_load(&makes_nothing);
+}
+
 static int make_huge(unsigned flags)
 {
     return high_fd(memfd_create("hmreg", MFD_CLOEXEC | MFD_HUGETLB | flags));
@@ -230,9 +235,7 @@ static int read_byte(struct maps *maps)
     return (unsigned char)maps->text[maps->at++];
 }
 
-/* Reads a line and keeps its first size - 1 bytes: a file's name may have any length and content.
- * 1: read; 0: end of the list; or -errno. */
-static int read_line(struct maps *maps, char *line, unsigned size)
+int maps_read_line(struct maps *maps, char *line, unsigned size)
 {
     unsigned len = 0;
     int byte;
@@ -301,7 +304,7 @@ static int next_by_reading(struct maps *maps, uint64_t addr, struct map *out)
     char line[256];
     int rc;
 
-    while ((rc = read_line(maps, line, sizeof(line))) > 0) {
+    while ((rc = maps_read_line(maps, line, sizeof(line))) > 0) {
         maps->lines++;
         if (parse(line, out) && out->end > addr)
             return 1;
@@ -311,16 +314,23 @@ static int next_by_reading(struct maps *maps, uint64_t addr, struct map *out)
 
 /* ---- walks ------------------------------------------------------------------------------ */
 
-/* Opens the list of the process. Not by /proc/self, which is its first thread, which may have
- * ended. */
-static int open_list(void)
+/* Of the process. Not by /proc/self, which is its first thread, which may have ended. */
+#define LIST "/proc/thread-self/maps"
+
+static int open_file(const char *path)
 {
-    return high_fd(open("/proc/thread-self/maps", O_RDONLY | O_CLOEXEC));
+    return high_fd(open(path, O_RDONLY | O_CLOEXEC));
+}
+
+int maps_open(struct maps *maps, const char *path)
+{
+    maps->fd = open_file(path);
+    return maps->fd < 0 ? -errno : 0;
 }
 
 struct owned_fd maps_keep(void)
 {
-    int fd = open_list();
+    int fd = open_file(LIST);
 
     if (fd >= 0 && !answers(fd)) {
         close(fd);
@@ -363,9 +373,9 @@ int maps_next(struct maps *maps, uint64_t addr, struct map *out)
         return rc;
     maps->kept = -1;
     if (maps->fd < 0) {
-        maps->fd = open_list();
-        if (maps->fd < 0)
-            return -errno;
+        rc = maps_open(maps, LIST);
+        if (rc)
+            return rc;
         maps->asks = answers(maps->fd);
     }
     return maps->asks ? next_by_asking(maps->fd, addr, out) : next_by_reading(maps, addr, out);

@@ -40,6 +40,7 @@ struct owned_fd maps_keep(void);
 /* From now on no walk of this process makes the ioctl: each reads the text; and none makes a memfd,
  * so that huge pages count as a file's. For sandboxes that end a process which makes one. */
 void maps_read_only(void);
+bool maps_is_read_only(void);
 /* How many mappings the last walk that read the text has read, in any thread; 0: none did, since
  * the kernel answers. A mapping takes 0.4 us. */
 unsigned maps_read(void);
@@ -52,5 +53,11 @@ void maps_end(struct maps *maps);
 /* Finds the mapping that contains addr, or else the next above it. addr must not decrease during a
  * walk. 1: found; 0: none; or -errno, not recorded. */
 int maps_next(struct maps *maps, uint64_t addr, struct map *out);
+
+/* For others of the kernel's texts, after maps_begin(maps, NULL). maps_open(): 0 or -errno, not
+ * recorded. maps_read_line() keeps the line's first size - 1 bytes: a file's name may have any
+ * length and content. 1: read; 0: end of the text; or -errno. */
+int maps_open(struct maps *maps, const char *path);
+int maps_read_line(struct maps *maps, char *line, unsigned size);
 
 #endif

@@ -7,6 +7,7 @@
  * newer fields.
  */
 #include "core/base/error.h"
+#include "core/base/fault_cause.h"
 #include "core/contract/provider.h"
 #include "providers/ofi/ofi_abi.h"
 #include "providers/ofi/ofi_fabric.h"
@@ -20,39 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* Our values equal libfabric's, so rights, modes, flags and errors need no translation. */
-#define SAME(ours, theirs) _Static_assert((uint64_t)(ours) == (uint64_t)(theirs), #ours)
-SAME(HMREG_READ, FI_READ);
-SAME(HMREG_WRITE, FI_WRITE);
-SAME(HMREG_RECV, FI_RECV);
-SAME(HMREG_SEND, FI_SEND);
-SAME(HMREG_REMOTE_READ, FI_REMOTE_READ);
-SAME(HMREG_REMOTE_WRITE, FI_REMOTE_WRITE);
-SAME(HMREG_MR_LOCAL, FI_MR_LOCAL);
-SAME(HMREG_MR_RAW, FI_MR_RAW);
-SAME(HMREG_MR_VIRT_ADDR, FI_MR_VIRT_ADDR);
-SAME(HMREG_MR_ALLOCATED, FI_MR_ALLOCATED);
-SAME(HMREG_MR_PROV_KEY, FI_MR_PROV_KEY);
-SAME(HMREG_MR_MMU_NOTIFY, FI_MR_MMU_NOTIFY);
-SAME(HMREG_MR_RMA_EVENT, FI_MR_RMA_EVENT);
-SAME(HMREG_MR_ENDPOINT, FI_MR_ENDPOINT);
-SAME(HMREG_MR_HMEM, FI_MR_HMEM);
-SAME(HMREG_IFACE_SYSTEM, FI_HMEM_SYSTEM);
-SAME(HMREG_IFACE_CUDA, FI_HMEM_CUDA);
-SAME(HMREG_IFACE_ROCR, FI_HMEM_ROCR);
-SAME(HMREG_IFACE_ZE, FI_HMEM_ZE);
-SAME(HMREG_IFACE_NEURON, FI_HMEM_NEURON);
-SAME(HMREG_IFACE_SYNAPSEAI, FI_HMEM_SYNAPSEAI);
-SAME(HMREG_HMEM_HOST_ALLOC, FI_HMEM_HOST_ALLOC);
-SAME(HMREG_HMEM_DEVICE_ONLY, FI_HMEM_DEVICE_ONLY);
-SAME(HMREG_RMA_PMEM, FI_RMA_PMEM);
-SAME(HMREG_RMA_EVENT, FI_RMA_EVENT);
-SAME(HMREG_ETOOSMALL, FI_ETOOSMALL);
-SAME(HMREG_EOPBADSTATE, FI_EOPBADSTATE);
-SAME(HMREG_EBADFLAGS, FI_EBADFLAGS);
-SAME(HMREG_ENOKEY, FI_ENOKEY);
-SAME(HMREG_KEY_NOTAVAIL, FI_KEY_NOTAVAIL);
 
 struct ofi {
     struct fid_domain *domain;       /* the caller's */
@@ -277,9 +245,18 @@ static bool base_is_in_a_page(const struct provider_request *req)
            (uintptr_t)dmabuf_base(req) & ((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
 }
 
+/* The rights with which the fabric writes to the memory. */
+#define WRITING (HMREG_RECV | HMREG_READ | HMREG_REMOTE_WRITE)
+
 static int registration_failed(const struct ofi *ofi, const struct provider_request *req, int rc,
                                struct hmreg_reason *why)
 {
+    char cause[FAULT_CAUSE_BYTES];
+
+    if (req->path == HMREG_PATH_SYSTEM && rc == -FI_EFAULT &&
+        hmreg_fault_cause(req->iov, req->count, req->access & WRITING, cause))
+        return hmreg_fail_vendor(rc, "ofi", rc, fi_strerror(-rc), "%s: fi_mr_regattr() failed: %s",
+                                 ofi->name, cause);
     if (req->path == HMREG_PATH_SYSTEM || is_of_request(req, rc))
         return check(ofi, rc, "fi_mr_regattr()");
     why->vendor_code = rc;

@@ -18,6 +18,7 @@
  * registrations, it would corrupt the page accounting that libibverbs then begins.
  */
 #include "core/base/error.h"
+#include "core/base/fault_cause.h"
 #include "core/contract/provider.h"
 #include "providers/verbs/verbs_direct.h"
 #include "providers/verbs/verbs_peers.h"
@@ -151,6 +152,11 @@ static int fail_nomem(const struct verbs *verbs, size_t len)
                              len, words, verbs->max_mr);
 }
 
+/* The kernel pins for writing with any of these. */
+#define WRITING                                                                                    \
+    (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC |                 \
+     IBV_ACCESS_MW_BIND)
+
 /* Explains other errors of ibv_reg_mr(), which vary by driver. */
 static const char *advice(int errnum)
 {
@@ -174,12 +180,16 @@ static const char *advice(int errnum)
 
 static int fail_reg(const struct verbs *verbs, const struct iovec *iov, unsigned access, int errnum)
 {
+    char cause[FAULT_CAUSE_BYTES] = "";
+
     if (errnum == ENOMEM)
         return fail_nomem(verbs, iov->iov_len);
+    if (errnum == EFAULT)
+        hmreg_fault_cause(iov, 1, access & WRITING, cause);
     return hmreg_fail_vendor(-errnum, "verbs", errnum, hmreg_strerror(errnum),
                              "%s could not register %zu bytes at %p with access %#x: %s",
                              device_name(verbs), iov->iov_len, iov->iov_base, access,
-                             advice(errnum));
+                             *cause ? cause : advice(errnum));
 }
 
 #define NO_ROOM                                                                                    \

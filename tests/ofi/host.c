@@ -3,6 +3,8 @@
 #include "tests/ofi/fixture.h"
 #include "tests/support/queries.h"
 
+#include <sys/mman.h>
+
 /* ---- permitted accesses ----------------------------------------------------------------- */
 
 TEST(rma__odd_offsets_and_lengths__exact_bytes)
@@ -152,6 +154,30 @@ TEST(reg__regions_without_remote_access__share_no_key)
     for (int i = 0; i < 20; i++)
         assert_ok(hmreg_mr_close(mrs[i]));
     fixture_close(&fixture);
+}
+
+/* A fabric that pins the memory refuses it; others may. */
+TEST(reg__file_shorter_than_its_mapping__as_the_fabric_pins)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    int fd = memfd_create("hmreg", MFD_CLOEXEC), rc;
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+    char *file;
+
+    assert_int_equal(ftruncate(fd, (off_t)page), 0);
+    file = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    fixture_open(&fixture, NULL, HMREG_ACCESS_ALL);
+    rc = hmreg_mr_get(fixture.fabric.domain, file, 2 * page, HMREG_ACCESS_ALL, &mr);
+    if (rc) {
+        print_message("%s\n", hmreg_last_error()->text);
+        assert_int_equal(rc, -EFAULT);
+        assert_non_null(strstr(hmreg_last_error()->text, "beyond the end of the file"));
+    }
+    hmreg_mr_put(mr);
+    fixture_close(&fixture);
+    munmap(file, 2 * page);
+    close(fd);
 }
 
 TEST(reg__native_and_desc__libfabrics)

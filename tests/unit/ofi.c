@@ -250,6 +250,28 @@ TEST(reg__fails__the_fabrics_code)
     assert_ok(hmreg_mr_close(mr));
 }
 
+TEST(reg__efault__its_cause)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    int fd = memfd_create("hmreg", MFD_CLOEXEC);
+    struct hmreg_mr *mr = NULL;
+    char *file;
+
+    ofi_begin_with(0);
+    assert_int_equal(ftruncate(fd, (off_t)page), 0);
+    file = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    fake_fabric.reg_code = -FI_EFAULT;
+    assert_fails(hmreg_mr_reg(fixture.domain, file + 1, page, HMREG_SEND, 0, 0, 0, &mr, NULL),
+                 -EFAULT, "beyond the end of the file");
+    assert_non_null(strstr(hmreg_last_error()->text, "tcp;ofi_rxm: fi_mr_regattr() failed: 0x"));
+    assert_string_equal(hmreg_last_error()->source, "ofi");
+    assert_int_equal(hmreg_last_error()->vendor_code, -FI_EFAULT);
+    assert_fails(reg(HMREG_ACCESS_ALL, 7, &mr), -EFAULT, fi_strerror(FI_EFAULT));
+    assert_null(mr);
+    munmap(file, 2 * page);
+    close(fd);
+}
+
 TEST(reg__fails_with_a_positive_number__negative)
 {
     struct hmreg_mr *mr = NULL;

@@ -4,6 +4,7 @@
  * list lives, one that is ended for the special ones too lives with HMREG_SYSCALLS=plain, and each
  * call that is refused has the effect that the page says.
  */
+#include "core/base/fault_cause.h"
 #include "tests/support/code_filters.h"
 #include "tests/support/test.h"
 
@@ -227,6 +228,15 @@ static struct outcome {
     uint64_t hits;
 } * outcome;
 
+/* What a provider asks when a registration fails with EFAULT: of memory and of a file. */
+static void look_for_causes(char *memory)
+{
+    struct iovec iov[2] = {{memory, LEN}, {calls, 1}};
+    char text[FAULT_CAUSE_BYTES];
+
+    hmreg_fault_cause(iov, 2, false, text);
+}
+
 static int use_domain(struct hmreg *lib, struct hmreg_domain *domain, char *memory)
 {
     struct hmreg_plan plan = {.size = sizeof(plan)};
@@ -252,6 +262,7 @@ static int use_domain(struct hmreg *lib, struct hmreg_domain *domain, char *memo
         return rc;
     rc = hmreg_mr_pack(mr, token, &size);
     hmreg_mr_close(mr);
+    look_for_causes(memory);
     return rc;
 }
 

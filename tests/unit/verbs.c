@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * The verbs provider on a simulated libibverbs: its calls of the device, and its results for each
  * answer. */
+#include "core/base/fault_cause.h"
 #include "tests/support/queries.h"
 #include "tests/unit/verbs_fixture.h"
 
@@ -14,6 +15,22 @@ static void open_fixture(void)
 {
     verbs_begin();
     verbs_open_with(0);
+}
+
+static unsigned looks; /* for a cause */
+static bool look_written;
+
+bool __real_hmreg_fault_cause(const struct iovec *iov, size_t count, bool written,
+                              char text[FAULT_CAUSE_BYTES]);
+bool __wrap_hmreg_fault_cause(const struct iovec *iov, size_t count, bool written,
+                              char text[FAULT_CAUSE_BYTES]);
+
+bool __wrap_hmreg_fault_cause(const struct iovec *iov, size_t count, bool written,
+                              char text[FAULT_CAUSE_BYTES])
+{
+    looks++;
+    look_written = written;
+    return __real_hmreg_fault_cause(iov, count, written, text);
 }
 
 static int reg(uint64_t access, struct hmreg_mr **mr)
@@ -297,6 +314,38 @@ TEST(reg__device_says_no__its_code_and_advice)
         assert_int_equal(hmreg_last_error()->vendor_code, -cases[i].code);
         assert_string_equal(hmreg_last_error()->vendor_text, strerror(-cases[i].code));
     }
+}
+
+/* Only a failure that may have a cause there looks at the mapping. */
+TEST(reg__efault__its_cause_is_looked_for_after_the_failure)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    int fd = memfd_create("hmreg", MFD_CLOEXEC);
+    struct hmreg_mr *mr = NULL;
+    char *file;
+
+    open_fixture();
+    assert_int_equal(ftruncate(fd, (off_t)page), 0);
+    file = mmap(NULL, 2 * page, PROT_READ, MAP_SHARED, fd, 0);
+    looks = 0;
+    assert_ok(reg(HMREG_SEND, &mr));
+    assert_ok(hmreg_mr_close(mr));
+    fake_verbs.reg_fails = true;
+    fake_verbs.reg_error = EINVAL;
+    assert_fails(reg(HMREG_SEND, &mr), -EINVAL, "does not take this access");
+    assert_int_equal(looks, 0);
+    fake_verbs.reg_error = EFAULT;
+    assert_fails(hmreg_mr_reg(fixture.domain, file + 1, page, HMREG_SEND, 0, 0, 0, &mr, NULL),
+                 -EFAULT, "beyond the end of the file");
+    assert_int_equal(looks, 1);
+    assert_false(look_written);
+    assert_string_equal(hmreg_last_error()->source, "verbs");
+    assert_int_equal(hmreg_last_error()->vendor_code, EFAULT);
+    fake_verbs.reg_error = EFAULT;
+    assert_fails(reg(HMREG_RECV, &mr), -EFAULT, "its pages cannot be pinned: unmapped, read-only");
+    assert_true(look_written);
+    munmap(file, 2 * page);
+    close(fd);
 }
 
 TEST(reg__enomem__says_the_limit_of_locked_memory)
