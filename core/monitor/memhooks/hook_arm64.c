@@ -106,6 +106,11 @@ bool hook_arch_enters(const struct hook_code *searched, size_t at, struct hook_e
            hook_stub_number(target, &out->number);
 }
 
+size_t hook_arch_next(const struct hook_code *searched, size_t at)
+{
+    return at < searched->size ? at : searched->size;
+}
+
 void hook_arch_enter_bytes(const uint8_t *enter, const uint8_t *site, uint8_t jump[HOOK_ENTER_SIZE],
                            uint8_t before[HOOK_ENTER_SIZE])
 {

@@ -208,6 +208,21 @@ bool hook_arch_enters(const struct hook_code *code, size_t at, struct hook_entry
     return true;
 }
 
+static size_t find_byte(const struct hook_code *code, size_t from, size_t end, uint8_t byte)
+{
+    const uint8_t *found = from < end ? memchr(code->start + from, byte, end - from) : NULL;
+
+    return found ? (size_t)(found - code->start) : end;
+}
+
+/* Of `syscall` the second byte is the rarer one. */
+size_t hook_arch_next(const struct hook_code *code, size_t at)
+{
+    size_t second = find_byte(code, at + 1, code->size, system_call[1]);
+
+    return find_byte(code, at, second < code->size ? second - 1 : code->size, SHORT_JUMP);
+}
+
 void hook_arch_enter_bytes(const uint8_t *enter, const uint8_t *site, uint8_t jump[HOOK_ENTER_SIZE],
                            uint8_t before[HOOK_ENTER_SIZE])
 {
