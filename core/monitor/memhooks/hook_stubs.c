@@ -402,18 +402,27 @@ bool hook_stubs_look_whole(void)
 }
 
 /* How long threads have to leave the hook: yields, then pauses of 1 ms. A thread that is stopped in
- * it may stay longer: unloading the library is unsafe then. One that jumped out of it never leaves.
- */
+ * it may stay longer: unloading the library is unsafe then. One that jumped out of it never leaves:
+ * as many as stayed the last time get few pauses. */
 #define LEAVE_YIELDS 1000
 #define LEAVE_PAUSES 400
+#define FEW_PAUSES   20
 
 void hook_stubs_remove(struct hook_state *state)
 {
     static const struct timespec pause = {.tv_nsec = 1000000};
+    static uint64_t stayed;
+    uint64_t inside;
+    int pauses;
 
     restore_sites();
     atomic_store(&state->hook, NULL);
-    for (int i = 0; i < LEAVE_YIELDS + LEAVE_PAUSES && atomic_load(&state->inside); i++)
+    for (int i = 0; (inside = atomic_load(&state->inside)); i++) {
+        pauses = inside > stayed ? LEAVE_PAUSES : FEW_PAUSES;
+        if (i >= LEAVE_YIELDS + pauses)
+            break;
         if (i < LEAVE_YIELDS || kernel_call(SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0))
             sched_yield();
+    }
+    stayed = inside;
 }
