@@ -193,7 +193,9 @@ static int table_size(void)
 }
 
 /* Not by the folder of descriptors, for whose entries the kernel makes an inode each. A queue that
- * is opened meanwhile is missed, and so are all where there is no /proc. */
+ * is opened meanwhile is missed, and so are all where there is no /proc. To look in the copy
+ * instead would not help: what is in it is closed when the thread ends, if not before, and by
+ * whichever thread of the process, that ends the notification. */
 static bool have_message_queue(void)
 {
     int size = table_size();

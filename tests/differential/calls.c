@@ -195,19 +195,19 @@ void act_remap(const struct step *step, struct outcome *out)
 
 void act_protect(const struct step *step, struct outcome *out)
 {
-    static const int prots[] = {PROT_NONE,
-                                PROT_READ,
-                                PROT_READ,
-                                RW,
-                                RW,
-                                RW,
-                                RW,
-                                RW | PROT_EXEC,
-                                PROT_READ | PROT_EXEC,
-                                PROT_WRITE,
-                                RW | PROT_GROWSDOWN,
-                                0x80};
-    int prot = prots[step->form % COUNT(prots)];
+    static const int prots[PLAN_PROTECTS] = {PROT_NONE,
+                                             PROT_READ,
+                                             PROT_READ,
+                                             RW,
+                                             RW,
+                                             RW,
+                                             RW,
+                                             RW | PROT_EXEC,
+                                             PROT_READ | PROT_EXEC,
+                                             PROT_WRITE,
+                                             [PLAN_GROWS_DOWN] = RW | PROT_GROWSDOWN,
+                                             0x80};
+    int prot = prots[step->form % PLAN_PROTECTS];
     long rc;
 
     if (step->r % 8 == 0)

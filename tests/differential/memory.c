@@ -15,6 +15,7 @@
  * Huge pages come from memory that the whole machine shares, and the kernel makes some of its own
  * accord: a difference in pages counts only if it recurs when the episode is replayed.
  */
+#include "core/monitor/userfaultfd/uffd.h"
 #include "tests/differential/space.h"
 #include "tests/differential/trace.h"
 #include "tests/support/replay.h"
@@ -336,15 +337,30 @@ static unsigned programs_steps(void)
     return count;
 }
 
+/* Before Linux 6.17 the end of userfaultfd's thread may keep two neighbours from being one mapping
+ * (docs/monitors.md), which huge pages and the program's own userfaultfd show. */
+static const char *left_out(const struct plan_kind *kind)
+{
+    const char *names = getenv("HMREG_TEST_WITHOUT");
+    struct owned_fd file;
+
+    if (names || kind->monitor != HMREG_MONITOR_USERFAULTFD || uffd_open(true, &file))
+        return names;
+    names = uffd_is_strict(file.fd, true) ? NULL : "flush";
+    owned_fd_close(&file);
+    return names;
+}
+
 static uint64_t play_all(const struct plan_kind *kind, uint64_t steps)
 {
     unsigned long seed = replay_setting("HMREG_TEST_SEED", 1);
     unsigned long episode = replay_setting("HMREG_TEST_EPISODE", 0);
     const char *list = getenv("HMREG_TEST_STEPS");
+    const char *names = left_out(kind);
     uint64_t played = 0;
 
     do {
-        plan_make(&plan, kind, seed, episode++, getenv("HMREG_TEST_WITHOUT"));
+        plan_make(&plan, kind, seed, episode++, names);
         if (list && !replay_keep(plan.keep, plan.count, list))
             fail_msg("HMREG_TEST_STEPS is %s", list);
         played += programs_steps();

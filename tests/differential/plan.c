@@ -136,6 +136,8 @@ static struct step draw_step(const struct plan_kind *kind, uint64_t *random)
     struct step step = {.act = (uint8_t)draw_act(random), .inner = (uint8_t)draw_inner(random)};
 
     step.form = (uint8_t)draw(random);
+    if (kind->watched && step.form % PLAN_PROTECTS == PLAN_GROWS_DOWN)
+        step.form++; /* it changes all that is below in the same mapping */
     step.r = (uint32_t)(draw(random) >> 16);
     draw_range(kind, &step, random);
     return step;

@@ -15,6 +15,10 @@
 
 #define PLAN_STEPS 4000 /* of an episode, the library's included */
 
+/* Forms of mprotect(2), and the one with PROT_GROWSDOWN. */
+#define PLAN_PROTECTS   12
+#define PLAN_GROWS_DOWN 10
+
 /* The program's address ranges (space.h). */
 enum area {
     AREA_SMALL, /* pages, in all kinds of mappings */

@@ -9,7 +9,10 @@
 #include "core/base/error.h"
 #include "core/base/process.h"
 #include "core/monitor/memhooks/hook_state.h"
+#include "core/base/maps.h"
 #include "core/monitor/memhooks/memhooks.h"
+#include "core/monitor/userfaultfd/uffd.h"
+#include "core/monitor/userfaultfd/userfault.h"
 #include "tests/support/code_filters.h"
 
 #include <hmreg/loopback.h>
@@ -195,6 +198,60 @@ TEST(import__domains__two_mappings_each)
 TEST(userfaultfd__domains__two_mappings_each_and_one)
 {
     expect_mappings(HMREG_MONITOR_USERFAULTFD, 1);
+}
+
+/* ---- after userfaultfd ------------------------------------------------------------------- */
+
+static bool need_nothing(struct userfault_client *client, uint64_t start, uint64_t end,
+                         struct span *out)
+{
+    return false;
+}
+
+static bool is_strict(void)
+{
+    struct owned_fd file;
+    bool strict;
+
+    if (uffd_open(true, &file))
+        test_skip("%s", hmreg_last_error()->text);
+    strict = uffd_is_strict(file.fd, true);
+    owned_fd_close(&file);
+    return strict;
+}
+
+/* Where the second of two pages ends, if one mapping has both. */
+static bool are_one(const char *pages, size_t page)
+{
+    struct maps maps;
+    struct map map;
+
+    maps_begin(&maps, NULL);
+    assert_int_equal(maps_next(&maps, (uintptr_t)pages, &map), 1);
+    maps_end(&maps);
+    return map.end >= (uintptr_t)pages + 2 * page;
+}
+
+/* To ask about them, as before Linux 6.17, would give each an anon_vma. */
+TEST(userfaultfd__rests__neighbours_without_a_page_become_one_when_alike)
+{
+    struct userfault_client client = {.needs = need_nothing};
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *three = mmap(NULL, 3 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *two = three + page;
+    struct userfault *userfault;
+
+    if (!is_strict())
+        test_skip("the kernel lets a userfaultfd unregister what is another's");
+    assert_ok(userfault_open(&client, true, &userfault));
+    assert_int_equal(userfault_watch(userfault, (uintptr_t)three, (uintptr_t)two), 0);
+    assert_int_equal(mprotect(two, page, PROT_READ | PROT_WRITE), 0);
+    assert_false(are_one(two, page));
+    assert_true(userfault_rest(userfault));
+    assert_int_equal(mprotect(two, page, PROT_READ), 0);
+    assert_true(are_one(two, page));
+    userfault_close(userfault, &client);
+    munmap(three, 3 * page);
 }
 
 /* Cases that need to be the first in the process come first. */

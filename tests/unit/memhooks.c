@@ -15,9 +15,11 @@
 #include "core/monitor/memhooks/memhooks.h"
 
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -514,6 +516,49 @@ TEST(fork__child_has_none_of_the_parents_hooks)
     test_await(child);
     assert_int_equal(calls(), 0);
     assert_int_equal(fixture_key(memory, 10), 1);
+    munmap(memory, fixture_page());
+}
+
+/* ---- a handler that jumps out of a hook -------------------------------------------------- */
+
+static sigjmp_buf before_unmap;
+
+static void jump_out(void)
+{
+    hook_inside = NULL;
+    siglongjmp(before_unmap, 1);
+}
+
+/* How often this thread sleeps in a close. */
+static long sleeps_of_a_close(void)
+{
+    struct rusage before, after;
+
+    getrusage(RUSAGE_THREAD, &before);
+    fixture_close();
+    getrusage(RUSAGE_THREAD, &after);
+    return after.ru_nvcsw - before.ru_nvcsw;
+}
+
+/* The thread counts as inside for ever. */
+TEST(close__after_a_jump_out_of_a_hook__waits_for_it_once)
+{
+    char *memory = fixture_map(1);
+    long first, second;
+
+    fixture_open_hooked();
+    fixture_key(memory, 10);
+    hook_inside = jump_out;
+    if (!sigsetjmp(before_unmap, 1))
+        munmap(memory, fixture_page());
+    assert_int_equal(atomic_load(&hook_state_get()->inside), 1);
+    first = sleeps_of_a_close();
+    fixture_open_hooked_in(&fixture);
+    fixture_key(memory, 10);
+    second = sleeps_of_a_close();
+    print_message("%ld sleeps in the first close, %ld in the second\n", first, second);
+    atomic_store(&hook_state_get()->inside, 0); /* for the other cases */
+    assert_in_range(second, 0, 100);
     munmap(memory, fixture_page());
 }
 

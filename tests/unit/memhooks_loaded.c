@@ -128,6 +128,80 @@ TEST(two_copies__same_memory__one_caches_it_and_both_are_right)
     unload(handle);
 }
 
+static void check_ours(char *memory)
+{
+    uint64_t key = fixture_key(memory, 10);
+
+    assert_int_equal(fixture_key(memory, 10), key);
+    munmap(memory, fixture_page());
+    map_again(memory);
+    assert_int_not_equal(fixture_key(memory, 10), key);
+}
+
+static void check_theirs(const struct plugin *plugin, char *memory)
+{
+    uint64_t before = plugin->invalidations();
+    bool cached = false;
+
+    assert_true(plugin->get(memory, 10, &cached));
+    assert_true(cached);
+    munmap(memory, fixture_page());
+    map_again(memory);
+    assert_int_equal(plugin->invalidations(), before + 1);
+}
+
+/* Not by the fixture, which would skip the case. */
+static void open_ours_again(void)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_MEMHOOKS};
+
+    assert_ok(hmreg_open(&config, &fixture.lib));
+    fixture.domain = counter_open(fixture.lib, NULL);
+}
+
+static void turn_ours(bool *open)
+{
+    if (*open)
+        fixture_close();
+    else
+        open_ours_again();
+    *open = !*open;
+}
+
+static void turn_theirs(const struct plugin *plugin, bool *open)
+{
+    assert_int_equal(*open ? plugin->close() : plugin->open(HMREG_MONITOR_MEMHOOKS), 0);
+    *open = !*open;
+}
+
+/* In each order: one copy opens or closes at a time, the same ones in each run. */
+TEST(two_copies__open_and_close_in_turn__each_is_notified_1000_times)
+{
+    bool ours = false, theirs = false;
+    const struct plugin *plugin;
+    unsigned random = 1;
+    char *memory;
+    void *handle;
+
+    fixture_open_hooked();
+    fixture_close();
+    handle = load(&plugin);
+    memory = fixture_map(1);
+    for (int i = 0; i < 4000 || ours || theirs; i++) {
+        random = random * 1103515245 + 12345;
+        if (random >> 16 & 1)
+            turn_ours(&ours);
+        else
+            turn_theirs(plugin, &theirs);
+        if (ours)
+            check_ours(memory);
+        if (theirs)
+            check_theirs(plugin, memory);
+    }
+    munmap(memory, fixture_page());
+    unload(handle);
+}
+
 /* ---- unloading -------------------------------------------------------------------------- */
 
 static atomic_bool enough;

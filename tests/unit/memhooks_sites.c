@@ -26,6 +26,7 @@ static const long numbers[] = {SYS_munmap, SYS_mmap,  SYS_mremap,         SYS_ma
 static struct {
     struct hook_sites sites;
     unsigned entries, missed;
+    size_t places, looked_at; /* of all code */
 } found;
 
 static bool changes_mappings(long number)
@@ -75,6 +76,14 @@ static void look_at(const char *file, const struct hook_entry *entry)
     found.missed++;
 }
 
+static void count_places(const struct hook_code *code)
+{
+    found.places += code->size / HOOK_CODE_STEP;
+    for (size_t at = hook_arch_next(code, 0); at < code->size;
+         at = hook_arch_next(code, at + HOOK_CODE_STEP))
+        found.looked_at++;
+}
+
 static int look_into(struct dl_phdr_info *file, size_t size, void *arg)
 {
     if (!strstr(file->dlpi_name, "/libc.so") && !strstr(file->dlpi_name, "/ld-linux"))
@@ -87,9 +96,12 @@ static int look_into(struct dl_phdr_info *file, size_t size, void *arg)
 
         if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X))
             continue;
+        count_places(&code);
         for (size_t at = 0; at < segment->p_memsz; at += HOOK_CODE_STEP)
-            if (hook_arch_enters(&code, at, &entry))
+            if (hook_arch_enters(&code, at, &entry)) {
+                assert_int_equal(hook_arch_next(&code, at), at);
                 look_at(file->dlpi_name, &entry);
+            }
     }
     return 0;
 }
@@ -104,6 +116,11 @@ TEST(sites_find__in_this_libc__every_entry_that_changes_mappings)
     dl_iterate_phdr(look_into, NULL);
     assert_int_equal(found.missed, 0);
     assert_in_range(found.entries, sizeof(numbers) / sizeof(numbers[0]), HOOK_SITES_MAX);
+    print_message("%zu of %zu places were looked at\n", found.looked_at, found.places);
+#if defined(__x86_64__) /* each file that is mapped with code makes the next get search the linker \
+                         */
+    assert_in_range(found.looked_at, 1, found.places / 8);
+#endif
 }
 
 #if defined(__x86_64__)

@@ -57,6 +57,10 @@ struct hook_code {
  * library or another: then enter is NULL. */
 bool hook_arch_enters(const struct hook_code *code, size_t at, struct hook_entry *out);
 
+/* Returns the next place, `at` or behind it, where an instruction may enter the kernel: for all
+ * others hook_arch_enters() answers false, and there are many. code->size: there is none. */
+size_t hook_arch_next(const struct hook_code *code, size_t at);
+
 /* The bytes with which a jump to the site replaces those at `enter`, and those that were there. */
 #define HOOK_ENTER_SIZE 2
 void hook_arch_enter_bytes(const uint8_t *enter, const uint8_t *site, uint8_t jump[HOOK_ENTER_SIZE],

@@ -106,6 +106,11 @@ bool hook_arch_enters(const struct hook_code *searched, size_t at, struct hook_e
            hook_stub_number(target, &out->number);
 }
 
+size_t hook_arch_next(const struct hook_code *searched, size_t at)
+{
+    return at < searched->size ? at : searched->size;
+}
+
 void hook_arch_enter_bytes(const uint8_t *enter, const uint8_t *site, uint8_t jump[HOOK_ENTER_SIZE],
                            uint8_t before[HOOK_ENTER_SIZE])
 {
@@ -293,7 +298,11 @@ const char *hook_arch_make_stub(uint8_t *to, const struct hook_entry *entry,
     uint8_t *leave = to + size - 2 * HOOK_SITE_SIZE, *back = leave + HOOK_SITE_SIZE;
     const uint8_t *another = hook_arch_target(entry->site); /* copy's stub */
     struct hook_stub_header header = {
-        .state = state, .number = (uint32_t)entry->number, .magic = HOOK_STUB_MAGIC};
+        .state = state,
+        .number = (uint32_t)entry->number,
+        .next = another ? (int32_t)(another - to - (ptrdiff_t)sizeof(header)) : 0,
+        .magic = HOOK_STUB_MAGIC,
+    };
 
     memcpy(to, hook_stub, size);
     memcpy(to, &header, sizeof(header));

@@ -12,6 +12,11 @@ bool hook_arch_enters(const struct hook_code *code, size_t at, struct hook_entry
     return false;
 }
 
+size_t hook_arch_next(const struct hook_code *code, size_t at)
+{
+    return code->size;
+}
+
 const uint8_t *hook_arch_target(const uint8_t *site)
 {
     return NULL;

@@ -143,6 +143,16 @@ static struct hook_code code_of(const struct text *text)
     return (struct hook_code){(uint8_t *)text->start, text->end - text->start, text->is_function};
 }
 
+/* Finds the first entry at *at or behind it, and sets *at to its place. False: there is none. */
+static bool next_entry(const struct hook_code *code, size_t *at, struct hook_entry *out)
+{
+    for (*at = hook_arch_next(code, *at); *at < code->size;
+         *at = hook_arch_next(code, *at + HOOK_CODE_STEP))
+        if (hook_arch_enters(code, *at, out))
+            return true;
+    return false;
+}
+
 static int add_site(struct hook_sites *sites, const struct wanted *wanted, const struct text *text,
                     const struct hook_entry *entry)
 {
@@ -156,21 +166,18 @@ static int add_site(struct hook_sites *sites, const struct wanted *wanted, const
     return 0;
 }
 
-/* Adds the text's sites of this system call and, if `any`, those whose number is known only when
- * they are reached: their stubs check it. *found and *others are incremented: for each such site,
- * and for each other entry to the kernel. */
+/* Adds the function's sites of this system call, and those whose number is known only when they are
+ * reached: their stubs check it. *found and *others are incremented: for each such site, and for
+ * each other entry to the kernel. */
 static int add_sites(struct hook_sites *sites, const struct wanted *wanted, const struct text *text,
-                     bool any, unsigned *found, unsigned *others)
+                     unsigned *found, unsigned *others)
 {
     struct hook_code code = code_of(text);
     struct hook_entry entry;
     int rc = 0;
 
-    for (size_t at = 0; !rc && at < code.size; at += HOOK_CODE_STEP) {
-        if (!hook_arch_enters(&code, at, &entry))
-            continue;
-        if (entry.site &&
-            (entry.number == wanted->number || (any && entry.number == HOOK_ANY_CALL))) {
+    for (size_t at = 0; !rc && next_entry(&code, &at, &entry); at += HOOK_CODE_STEP) {
+        if (entry.site && (entry.number == wanted->number || entry.number == HOOK_ANY_CALL)) {
             rc = add_site(sites, wanted, text, &entry);
             ++*found;
         } else {
@@ -208,9 +215,7 @@ static int find_in_file(struct hook_sites *sites, const struct wanted *wanted,
     struct hook_entry entry;
     int rc = 0;
 
-    for (size_t at = 0; !rc && at < code.size; at += HOOK_CODE_STEP) {
-        if (!hook_arch_enters(&code, at, &entry))
-            continue;
+    for (size_t at = 0; !rc && next_entry(&code, &at, &entry); at += HOOK_CODE_STEP) {
         if (!entry.site || entry.number == HOOK_ANY_CALL)
             return refuse(wanted, text,
                           "has been put before libc's and enters the kernel in a form that cannot "
@@ -264,7 +269,7 @@ static int find_in_function(struct hook_sites *sites, const struct wanted *wante
                             const struct text *text, bool must, bool stays)
 {
     unsigned found = 0, others = 0;
-    int rc = add_sites(sites, wanted, text, true, &found, &others);
+    int rc = add_sites(sites, wanted, text, &found, &others);
 
     if (!rc && must)
         rc = find_behind_jump(sites, wanted, text, &found);
@@ -361,23 +366,30 @@ static int find_resolved(struct hook_sites *sites, const struct wanted *wanted, 
 }
 
 /* dlclose(3) unmaps by the dynamic linker's own munmap, which has no symbol; dlopen(3) maps code,
- * which may change mappings, by its mmap. */
+ * which may change mappings, by its mmap. All of its text is searched, once for both. */
 static int find_linkers(struct hook_sites *sites)
 {
     static const struct wanted calls[] = {{"munmap", 0, SYS_munmap, false},
                                           {"mmap", 0, SYS_mmap, false}};
+    const size_t count = sizeof(calls) / sizeof(calls[0]);
+    unsigned found[sizeof(calls) / sizeof(calls[0])] = {0};
+    struct hook_code code;
+    struct hook_entry entry;
     struct text text;
     int rc = 0;
 
     if (!linkers_text(&text))
         return 0;
-    for (size_t i = 0; !rc && i < sizeof(calls) / sizeof(calls[0]); i++) {
-        unsigned found = 0, others = 0;
-
-        rc = add_sites(sites, &calls[i], &text, false, &found, &others);
-        if (!rc && !found)
+    code = code_of(&text);
+    for (size_t at = 0; !rc && next_entry(&code, &at, &entry); at += HOOK_CODE_STEP)
+        for (size_t i = 0; !rc && i < count; i++)
+            if (entry.site && entry.number == calls[i].number) {
+                rc = add_site(sites, &calls[i], &text, &entry);
+                found[i]++;
+            }
+    for (size_t i = 0; !rc && i < count; i++)
+        if (!found[i])
             rc = refuse(&calls[i], &text, "is in no form that can be hooked");
-    }
     return rc;
 }
 

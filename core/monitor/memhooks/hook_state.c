@@ -31,15 +31,27 @@ bool hook_read(uintptr_t from, void *to, size_t size)
     return done;
 }
 
+static bool read_header(const uint8_t *stub, struct hook_stub_header *out)
+{
+    return hook_read((uintptr_t)stub - sizeof(*out), out, sizeof(*out)) &&
+           out->magic == HOOK_STUB_MAGIC;
+}
+
 bool hook_stub_number(const uint8_t *stub, long *number)
 {
     struct hook_stub_header header;
 
-    if (!hook_read((uintptr_t)stub - sizeof(header), &header, sizeof(header)) ||
-        header.magic != HOOK_STUB_MAGIC)
+    if (!read_header(stub, &header))
         return false;
     *number = (int32_t)header.number;
     return true;
+}
+
+const uint8_t *hook_stub_next(const uint8_t *stub)
+{
+    struct hook_stub_header header;
+
+    return read_header(stub, &header) && header.next ? stub + header.next : NULL;
 }
 
 struct hook_state *hook_state_get(void)

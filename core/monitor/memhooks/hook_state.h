@@ -61,13 +61,15 @@ struct hook_state *hook_state_get(void);
  * earlier hooks may still be under way. */
 void hook_state_name(struct hook_state *state, uint64_t epoch);
 
-#define HOOK_STUB_MAGIC 0x34486d68 /* every layout of header and stub has a number of its own */
+#define HOOK_STUB_MAGIC 0x35486d68 /* every layout of header and stub has a number of its own */
 
 /* Directly before a stub's entry. */
 struct hook_stub_header {
     struct hook_state *state;
-    uint32_t number;  /* number of the site's system call; all ones: any */
-    uint32_t arch[2]; /* for the processor's own use */
+    uint32_t number; /* number of the site's system call; all ones: any */
+    int32_t next;    /* the entry of another copy's stub, to which this one leaves, less our own
+                        entry; 0: it makes the system call */
+    uint32_t unused;
     uint32_t magic;
 };
 
@@ -77,5 +79,8 @@ bool hook_read(uintptr_t from, void *to, size_t size);
 /* Reads a stub's system call number from its header, which may be unmapped. False: it is no stub.
  */
 bool hook_stub_number(const uint8_t *stub, long *number);
+
+/* Returns the stub of another copy to which a stub leaves. NULL: to none, or it is no stub. */
+const uint8_t *hook_stub_next(const uint8_t *stub);
 
 #endif

@@ -43,6 +43,7 @@ static int seal_islands(void)
  * the same again. */
 struct hooked {
     struct hook_site site;
+    const uint8_t *stub;
     uint8_t before[HOOK_SITE_SIZE], after[HOOK_SITE_SIZE];
     uint8_t over[HOOK_SITE_SIZE]; /* another copy's jump, whose stub leads to ours */
     /* At site.enter, if there is one. */
@@ -79,8 +80,9 @@ static int make_stub(struct hooked *hook, struct hook_state *state)
                           "memhooks: no code can be put within a jump of %s(): %s; use userfaultfd "
                           "or import",
                           site->function, why);
+    hook->stub = at + sizeof(struct hook_stub_header);
     memcpy(hook->before, site->at, HOOK_SITE_SIZE);
-    code_branch(hook->after, site->at, at + sizeof(struct hook_stub_header));
+    code_branch(hook->after, site->at, hook->stub);
     if (site->enter)
         hook_arch_enter_bytes(site->enter, site->at, hook->enter_after, hook->enter_before);
     return 0;
@@ -102,32 +104,48 @@ static bool is_reached(const struct hooked *hook)
     return !hook->site.enter || enters(hook, hook->enter_after);
 }
 
-/* Does the site's jump lead to our stub? Another copy's stub executes the instruction that it
- * replaced: our jump. The kernel is asked once only. */
+#define CHAIN_MOST 64 /* stubs of other copies before ours */
+
+/* Another copy's stub leaves to the stub whose jump it replaced. */
+static bool leads_to(const uint8_t *site, const uint8_t *stub)
+{
+    const uint8_t *at = hook_arch_target(site);
+
+    for (int i = 0; at && at != stub && i < CHAIN_MOST; i++)
+        at = hook_stub_next(at);
+    return at == stub;
+}
+
+/* Does the site's jump lead to our stub? No stub changes: one jump's stubs are looked at once. */
 static bool leads_to_ours(struct hooked *hook)
 {
     if (!is_reached(hook))
         return false;
     if (reads(hook, hook->after) || reads(hook, hook->over))
         return true;
-    if (!hook_is_stub(hook->site.at, hook->site.number))
+    if (!leads_to(hook->site.at, hook->stub))
         return false;
     memcpy(hook->over, hook->site.at, HOOK_SITE_SIZE);
     return true;
 }
 
-/* Finds a hooked site whose stub fits the instruction there now; in a forked child its jump is
- * there already. */
+/* Does its stub do for the site as it is now? A stub that leaves to what it replaced does for that
+ * only. A jump at a site that is not reached matters to none: it is what another copy, or this one,
+ * has left there. In a forked child our own jump is in place already. */
+static bool fits(struct hooked *hook, const struct hook_site *site)
+{
+    if (hook->site.at != site->at)
+        return false;
+    if (site->enter)
+        return hook->site.enter == site->enter;
+    return leads_to_ours(hook) || (!hook->site.enter && reads(hook, hook->before));
+}
+
 static struct hooked *find_hooked(const struct hook_site *site)
 {
-    for (size_t i = 0; i < hooked_count; i++) {
-        struct hooked *hook = &hooked[i];
-
-        if (hook->site.at == site->at && (!site->enter || hook->site.enter == site->enter) &&
-            (reads(hook, hook->before) || reads(hook, hook->after) ||
-             (hook->placed && leads_to_ours(hook))))
-            return hook;
-    }
+    for (size_t i = 0; i < hooked_count; i++)
+        if (fits(&hooked[i], site))
+            return &hooked[i];
     return NULL;
 }
 
@@ -175,8 +193,10 @@ static long place(struct hooked *hook)
     const struct hook_site *site = &hook->site;
     long rc = 0;
 
-    if (hook->placed && leads_to_ours(hook))
+    if (leads_to_ours(hook))
         return 0;
+    if (!is_reached(hook))
+        memcpy(hook->before, site->at, HOOK_SITE_SIZE);
     if (!reads(hook, hook->after))
         rc = write_at(hook, site->at, hook->before, hook->after, HOOK_SITE_SIZE);
     if (!rc && !is_reached(hook))
@@ -382,18 +402,27 @@ bool hook_stubs_look_whole(void)
 }
 
 /* How long threads have to leave the hook: yields, then pauses of 1 ms. A thread that is stopped in
- * it may stay longer: unloading the library is unsafe then. One that jumped out of it never leaves.
- */
+ * it may stay longer: unloading the library is unsafe then. One that jumped out of it never leaves:
+ * as many as stayed the last time get few pauses. */
 #define LEAVE_YIELDS 1000
 #define LEAVE_PAUSES 400
+#define FEW_PAUSES   20
 
 void hook_stubs_remove(struct hook_state *state)
 {
     static const struct timespec pause = {.tv_nsec = 1000000};
+    static uint64_t stayed;
+    uint64_t inside;
+    int pauses;
 
     restore_sites();
     atomic_store(&state->hook, NULL);
-    for (int i = 0; i < LEAVE_YIELDS + LEAVE_PAUSES && atomic_load(&state->inside); i++)
+    for (int i = 0; (inside = atomic_load(&state->inside)); i++) {
+        pauses = inside > stayed ? LEAVE_PAUSES : FEW_PAUSES;
+        if (i >= LEAVE_YIELDS + pauses)
+            break;
         if (i < LEAVE_YIELDS || kernel_call(SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0))
             sched_yield();
+    }
+    stayed = inside;
 }

@@ -208,6 +208,21 @@ bool hook_arch_enters(const struct hook_code *code, size_t at, struct hook_entry
     return true;
 }
 
+static size_t find_byte(const struct hook_code *code, size_t from, size_t end, uint8_t byte)
+{
+    const uint8_t *found = from < end ? memchr(code->start + from, byte, end - from) : NULL;
+
+    return found ? (size_t)(found - code->start) : end;
+}
+
+/* Of `syscall` the second byte is the rarer one. */
+size_t hook_arch_next(const struct hook_code *code, size_t at)
+{
+    size_t second = find_byte(code, at + 1, code->size, system_call[1]);
+
+    return find_byte(code, at, second < code->size ? second - 1 : code->size, SHORT_JUMP);
+}
+
 void hook_arch_enter_bytes(const uint8_t *enter, const uint8_t *site, uint8_t jump[HOOK_ENTER_SIZE],
                            uint8_t before[HOOK_ENTER_SIZE])
 {
@@ -252,7 +267,7 @@ _Static_assert(HOOK_FRAME_MARKED == 24 && HOOK_FRAME_UNMARKED == UINT64_C(1) << 
 
 _Static_assert(sizeof(struct hook_stub_header) == 24, "the stubs' offset");
 _Static_assert(offsetof(struct hook_stub_header, number) == 8, "the stubs' offset");
-_Static_assert(offsetof(struct hook_stub_header, arch) == 12, "the stubs' offset");
+_Static_assert(offsetof(struct hook_stub_header, next) == 12, "the stubs' offset");
 
 /*
  * hook_begin: the header, and at the entry %r11 = the state.
@@ -653,7 +668,11 @@ const char *hook_arch_make_stub(uint8_t *to, const struct hook_entry *entry,
     const struct stub_template *template = template_of(entry->number);
     const uint8_t *another = entry->enter ? NULL : hook_arch_target(entry->site);
     struct hook_stub_header header = {
-        .state = state, .number = (uint32_t)entry->number, .magic = HOOK_STUB_MAGIC};
+        .state = state,
+        .number = (uint32_t)entry->number,
+        .next = another ? (int32_t)(another - to - (ptrdiff_t)sizeof(header)) : 0,
+        .magic = HOOK_STUB_MAGIC,
+    };
 
     memcpy(to, template->start, hook_arch_stub_size(entry->number));
     memcpy(to, &header, sizeof(header));

@@ -54,10 +54,8 @@ int uffd_unwatch(int fd, uint64_t start, uint64_t end)
     return ioctl(fd, UFFDIO_UNREGISTER, &range) ? -errno : 0;
 }
 
-bool uffd_leave(int fd, uint64_t start, uint64_t end, void (*between)(void *arg), void *arg)
+void uffd_leave_own(int fd, uint64_t start, uint64_t end, void (*between)(void *arg), void *arg)
 {
-    if (uffd_watch(fd, start, end))
-        return false;
     for (uint64_t at = start, next; at < end; at = next) {
         next = (at / PIECE + 1) * PIECE;
         next = next < end ? next : end;
@@ -66,6 +64,13 @@ bool uffd_leave(int fd, uint64_t start, uint64_t end, void (*between)(void *arg)
         if (between)
             between(arg);
     }
+}
+
+bool uffd_leave(int fd, uint64_t start, uint64_t end, void (*between)(void *arg), void *arg)
+{
+    if (uffd_watch(fd, start, end))
+        return false;
+    uffd_leave_own(fd, start, end, between, arg);
     return true;
 }
 
@@ -219,4 +224,23 @@ int uffd_open(bool by_name, struct owned_fd *out)
         close(fd);
     munmap(page, size);
     return rc;
+}
+
+/* Registers a page with another one. */
+bool uffd_is_strict(int fd, bool by_name)
+{
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int other = page == MAP_FAILED ? -1 : open_descriptor(by_name);
+    uint64_t at = (uintptr_t)page;
+    bool strict = false;
+
+    if (other >= 0) {
+        strict = !agree(other) && !uffd_watch(other, at, at + size) &&
+                 uffd_unwatch(fd, at, at + size) == -EINVAL;
+        close(other);
+    }
+    if (page != MAP_FAILED)
+        munmap(page, size);
+    return strict;
 }

@@ -25,6 +25,12 @@ int uffd_unwatch(int fd, uint64_t start, uint64_t end);
  * after each it calls between(), unless that is NULL. Registers the range first, which another
  * userfaultfd's memory refuses. False: it does, or cannot be watched, and all stays as it was. */
 bool uffd_leave(int fd, uint64_t start, uint64_t end, void (*between)(void *arg), void *arg);
+/* The same without registering it first: for memory of which the kernel unregisters our own alone
+ * (uffd_is_strict()). Where nothing is registered, nothing changes. */
+void uffd_leave_own(int fd, uint64_t start, uint64_t end, void (*between)(void *arg), void *arg);
+/* Does the kernel refuse to unregister what another userfaultfd has registered, as Linux 6.17 does?
+ * by_name: as for uffd_open(), which opened fd. */
+bool uffd_is_strict(int fd, bool by_name);
 /* 0: the page at addr is watched, by this userfaultfd or another; -ENOENT: it is not; -EAGAIN: a
  * change is under way. Any other value: unknown. */
 int uffd_ask_watched(int fd, uint64_t addr, uint64_t page_size);

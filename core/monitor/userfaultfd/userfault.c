@@ -64,6 +64,7 @@
 
 struct userfault {
     struct owned_fd file;
+    bool strict;    /* uffd_is_strict() */
     uint64_t epoch; /* of the process that opened it */
     char *memory;   /* the thread's stack, and above it the stop page: see map_own_memory() */
     char *stop_page;
@@ -200,7 +201,9 @@ static void end_in(struct userfault *userfault, const struct span *span, bool kn
 
     maps_begin(&maps, &userfault->watching.maps);
     while (at < span->end && (rc = maps_next(&maps, at, &map)) == 1 && map.start < span->end) {
-        if (known || may_be_watched(userfault, map.start))
+        if (!known && userfault->strict)
+            uffd_leave_own(userfault->file.fd, map.start, map.end, read_some, userfault);
+        else if (known || may_be_watched(userfault, map.start))
             uffd_leave(userfault->file.fd, map.start, map.end, read_some, userfault);
         at = map.end;
     }
@@ -215,8 +218,9 @@ static void end_in(struct userfault *userfault, const struct span *span, bool kn
  *
  * First go the spans. No other thread touches them: who stops this one has the lock or is the last,
  * and waits. What they do not record (moves without room, what has grown and was split, the stop
- * page) is found by asking about each mapping, which the kernel answers while nothing changes that
- * is watched. What moves meanwhile may be missed, but not without an event. */
+ * page) is in some mapping: a strict kernel ends the watch of each, of which it does not know most;
+ * another is asked about each, which it answers while nothing changes that is watched. What moves
+ * meanwhile may be missed, but not without an event. */
 static void end_watches(struct userfault *userfault)
 {
     static const struct span all = {0, UINT64_MAX};
@@ -442,6 +446,7 @@ static int start(bool by_name, struct userfault **out)
     rc = map_own_memory(userfault);
     if (rc)
         goto close_descriptor;
+    userfault->strict = uffd_is_strict(userfault->file.fd, by_name);
     pthread_mutex_init(&userfault->client_lock, NULL);
     pthread_mutex_init(&userfault->lock, NULL);
     sem_init(&userfault->begun, 0, 0);
