@@ -445,7 +445,8 @@ static void start_beside(enum hmreg_monitor monitor)
     start_waits = &until;
     assert_int_equal(pthread_create(&other, NULL, get_some, memory), 0);
     sem_wait(&start_is_tried);
-    hmreg_mr_put(fixture_get(memory + fixture_page(), 10)); /* would hang */
+    for (int page = 0; page < 2; page++) /* would hang; page 0 is the other thread's too */
+        hmreg_mr_put(fixture_get(memory + page * fixture_page(), 10));
     start_waits = NULL;
     sem_post(&until);
     pthread_join(other, NULL);
