@@ -464,8 +464,7 @@ static int miss(struct get *get, struct hmreg_mr **out)
     struct cache *cache = cache_for(get);
     struct hmreg_mr *entry = NULL;
 
-    if (get_is_host(get))
-        monitor_have_thread(get->set->monitor);
+    notice_prepare(get);
     for (;;) {
         switch (cache_claim(cache, &get->want, get->found->iface, get->tcache, &entry)) {
         case CACHE_CLAIMED:

@@ -34,8 +34,6 @@ static int start(struct hmem *hmem)
     hmem->complete = ze_complete;
     if (!rc)
         rc = ze_list_devices(self);
-    if (!rc)
-        ze_hooks_find(self);
     return rc;
 }
 
@@ -67,4 +65,4 @@ static bool started(void)
 }
 
 VENDOR_DEFINE(ZE, ze, "Level Zero", "libze_loader.so.1", ZE_RESULT_ERROR_UNINITIALIZED,
-              .started = started, .watch = ze_watch);
+              .started = started, .prepare_watch = ze_prepare_watch, .watch = ze_watch);
