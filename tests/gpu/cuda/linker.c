@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A get in a constructor, whose thread has the dynamic linker's lock, beside another thread's first
- * get of the same device memory, which starts the runtime and hooks its functions. That thread
- * has stopped before a call of the linker, in each place of its get, and goes on to wait for the
- * lock.
+ * A get in a constructor or an IFUNC's resolver, whose thread has the dynamic linker's lock, beside
+ * another thread's first get of the same device memory, which starts the runtime and hooks its
+ * functions. That thread has stopped before a call of the linker, in each place of its get, and
+ * goes on to wait for the lock.
  */
 #include "tests/gpu/cuda/driver.h"
 #include "tests/support/loads.h"
@@ -23,6 +23,7 @@
 enum linker_call { DLOPEN = 1, DLSYM, DLADDR, DLADDR1 };
 
 static struct {
+    enum loads_from from;
     unsigned at; /* the thread stops at this place */
     sem_t stopped, goes_on;
 } run;
@@ -32,7 +33,7 @@ static _Thread_local struct {
     unsigned places;
     enum linker_call last;
 } other;
-static _Thread_local bool in_constructor;
+static _Thread_local bool in_load;
 
 static void stop(void)
 {
@@ -82,12 +83,12 @@ int __wrap_dladdr1(const void *at, Dl_info *out, void **more, int flags)
     return __real_dladdr1(at, out, more, flags);
 }
 
-/* What waits for a moment in the constructor takes less of one. */
+/* What waits for a moment in the load takes less of one. */
 int __real_nanosleep(const struct timespec *time, struct timespec *left);
 int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
 int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
 {
-    return in_constructor ? 0 : __real_nanosleep(time, left);
+    return in_load ? 0 : __real_nanosleep(time, left);
 }
 
 /* ---- the gets ---------------------------------------------------------------------------- */
@@ -118,12 +119,12 @@ static void *get_and_stop(void *arg)
 
 void loads_call(const struct loads *loads, enum loads_from from)
 {
-    if (from != LOADS_CONSTRUCTOR)
+    if (from != run.from)
         return;
-    in_constructor = true;
+    in_load = true;
     sem_post(&run.goes_on);
     get(); /* would hang */
-    in_constructor = false;
+    in_load = false;
 }
 
 static void open_domain(void)
@@ -160,12 +161,13 @@ static int get_at(unsigned at)
     return stopped ? 0 : 2;
 }
 
-TEST(get__in_a_constructor_beside_a_first_get__returns)
+static void get_at_each_place(enum loads_from from)
 {
     int status = 0;
     unsigned at;
 
     driver_need_fake();
+    run.from = from;
     for (at = 0; status == 0; at++) {
         pid_t child = test_fork();
 
@@ -175,6 +177,16 @@ TEST(get__in_a_constructor_beside_a_first_get__returns)
     }
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 2);
     assert_true(at > 3); /* to load, to find functions, to hook them */
+}
+
+TEST(get__in_a_constructor_beside_a_first_get__returns)
+{
+    get_at_each_place(LOADS_CONSTRUCTOR);
+}
+
+TEST(get__in_a_resolver_beside_a_first_get__returns)
+{
+    get_at_each_place(LOADS_RESOLVER);
 }
 
 TEST_MAIN()
