@@ -238,6 +238,10 @@ void *process_page_at(_Atomic(void *) *at)
     return made;
 }
 
+static _Atomic uint64_t no_epoch;
+_Atomic(_Atomic uint64_t *) process_epoch_page = &no_epoch;
+#define IS_NOT_BARE 1 /* behind the epoch in its page */
+
 /* ---- holds ------------------------------------------------------------------------------ */
 
 #define HOLD_YIELDS 64 /* before a waiting thread sleeps: its holder may have a lower priority */
@@ -294,7 +298,11 @@ static void release_all(void)
 
 static void release_all_in_child(void)
 {
+    _Atomic uint64_t *page = atomic_load(&process_epoch_page);
+
     process_once_done(&holds.handled);
+    if (page != &no_epoch)
+        atomic_store(&page[IS_NOT_BARE], 1);
     release_all();
 }
 
@@ -330,8 +338,12 @@ void process_hold_release(struct process_hold *hold)
 
 /* ---- the epoch -------------------------------------------------------------------------- */
 
-static _Atomic uint64_t no_epoch;
-_Atomic(_Atomic uint64_t *) process_epoch_page = &no_epoch;
+bool process_is_bare(void)
+{
+    _Atomic uint64_t *page = atomic_load(&process_epoch_page);
+
+    return page != &no_epoch && !atomic_load(page) && !atomic_load(&page[IS_NOT_BARE]);
+}
 
 /* Allocates the page of the epoch. A child inherits the page, but not its content. NULL: no
  * memory. */
@@ -340,6 +352,8 @@ static _Atomic uint64_t *make_page(void)
     _Atomic uint64_t *made = process_page();
     _Atomic uint64_t *other = &no_epoch;
 
+    if (made)
+        atomic_store(&made[IS_NOT_BARE], 1);
     if (made && !atomic_compare_exchange_strong(&process_epoch_page, &other, made)) {
         process_page_free((void *)made);
         return other;

@@ -28,6 +28,11 @@ static inline bool process_is(uint64_t epoch)
     return atomic_load_explicit(page, memory_order_relaxed) == epoch;
 }
 
+/* Is this the child of a process that used the library, made without fork's handlers (_Fork(3),
+ * clone(2)), and has opened none itself? A thread that it does not have may hold malloc(3)'s locks.
+ */
+bool process_is_bare(void);
+
 /* As pthread_once(3), for a process and its later children, except that after a failure the next
  * caller tries again. make() returns true on success. *who is 0 at first. */
 bool process_once(atomic_int *who, bool (*make)(void));
