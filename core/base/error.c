@@ -15,7 +15,7 @@
  */
 #include "core/base/error.h"
 
-#include "core/base/process.h"
+#include "core/base/epoch.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -238,10 +238,6 @@ void *process_page_at(_Atomic(void *) *at)
     return made;
 }
 
-static _Atomic uint64_t no_epoch;
-_Atomic(_Atomic uint64_t *) process_epoch_page = &no_epoch;
-#define IS_NOT_BARE 1 /* behind the epoch in its page */
-
 /* ---- holds ------------------------------------------------------------------------------ */
 
 #define HOLD_YIELDS 64 /* before a waiting thread sleeps: its holder may have a lower priority */
@@ -301,8 +297,8 @@ static void release_all_in_child(void)
     _Atomic uint64_t *page = atomic_load(&process_epoch_page);
 
     process_once_done(&holds.handled);
-    if (page != &no_epoch)
-        atomic_store(&page[IS_NOT_BARE], 1);
+    if (page != &process_no_epoch)
+        atomic_store(&page[EPOCH_IS_NOT_BARE], 1);
     release_all();
 }
 
@@ -338,22 +334,15 @@ void process_hold_release(struct process_hold *hold)
 
 /* ---- the epoch -------------------------------------------------------------------------- */
 
-bool process_is_bare(void)
-{
-    _Atomic uint64_t *page = atomic_load(&process_epoch_page);
-
-    return page != &no_epoch && !atomic_load(page) && !atomic_load(&page[IS_NOT_BARE]);
-}
-
 /* Allocates the page of the epoch. A child inherits the page, but not its content. NULL: no
  * memory. */
 static _Atomic uint64_t *make_page(void)
 {
     _Atomic uint64_t *made = process_page();
-    _Atomic uint64_t *other = &no_epoch;
+    _Atomic uint64_t *other = &process_no_epoch;
 
     if (made)
-        atomic_store(&made[IS_NOT_BARE], 1);
+        atomic_store(&made[EPOCH_IS_NOT_BARE], 1);
     if (made && !atomic_compare_exchange_strong(&process_epoch_page, &other, made)) {
         process_page_free((void *)made);
         return other;
@@ -379,7 +368,7 @@ uint64_t process_epoch_start(void)
     _Atomic uint64_t *page = atomic_load(&process_epoch_page);
     uint64_t epoch = 0, fresh;
 
-    if (page == &no_epoch)
+    if (page == &process_no_epoch)
         page = make_page();
     if (!page) {
         hmreg_fail(-ENOMEM, "hmreg has no memory for the process's epoch");

@@ -109,8 +109,8 @@ struct hmem_ops {
      * hmreg? Starts nothing. NULL: unknown. */
     bool (*started)(void);
 
-    /* Loads the runtime's library, for which it needs the dynamic linker: then open() does not. Any
-     * number of threads. Errors: as open(). NULL: there is nothing to load. */
+    /* Loads the runtime's library, for which it needs the dynamic linker, so that open need not. On
+     * any number of threads. Errors: as open. NULL: there is nothing to load. */
     int (*load)(void);
 
     /* Loads the runtime and counts its devices. The caller closes *out with close().

@@ -26,12 +26,18 @@ static int init(struct ze_hmem *self)
     return ze_fail(self, -EIO, result, "zeInit failed");
 }
 
+static void complete(struct hmem *hmem)
+{
+    ze_hooks_find((struct ze_hmem *)hmem);
+    ze_complete(hmem);
+}
+
 static int start(struct hmem *hmem)
 {
     struct ze_hmem *self = (struct ze_hmem *)hmem;
     int rc = init(self);
 
-    hmem->complete = ze_complete;
+    hmem->complete = complete;
     if (!rc)
         rc = ze_list_devices(self);
     return rc;

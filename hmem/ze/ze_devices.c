@@ -298,7 +298,6 @@ void ze_complete(struct hmem *hmem)
 {
     struct ze_hmem *self = (struct ze_hmem *)hmem;
 
-    ze_hooks_find(self);
     if (atomic_load(&hmem->shut_down) || atomic_exchange(&self->contexts_asked, true))
         return;
     for (unsigned i = 0; i < self->driver_count; i++)
