@@ -13,6 +13,7 @@
 #include "core/monitor/monitor.h"
 
 #include "core/base/error.h"
+#include "core/base/thread.h"
 #include "core/monitor/change_queue.h"
 #include "core/monitor/counter/counter.h"
 #include "core/monitor/counter/device.h"
@@ -287,12 +288,13 @@ bool monitor_choose(struct monitor *monitor)
     struct hmreg_error before;
 
     if (monitor_kind(monitor) == HMREG_MONITOR_DEFAULT) {
-        pthread_mutex_lock(&monitor->choose_lock);
         hmreg_error_save(&before);
-        if (monitor_kind(monitor) == HMREG_MONITOR_DEFAULT)
-            choose(monitor);
+        if (!thread_lock_to_start(&monitor->choose_lock)) {
+            if (monitor_kind(monitor) == HMREG_MONITOR_DEFAULT)
+                choose(monitor);
+            pthread_mutex_unlock(&monitor->choose_lock);
+        }
         hmreg_error_restore(&before);
-        pthread_mutex_unlock(&monitor->choose_lock);
     }
     return !atomic_load(&monitor->told) && !atomic_exchange(&monitor->told, true);
 }

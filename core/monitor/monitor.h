@@ -37,8 +37,9 @@ bool monitor_has_kdreg2(void);
 
 /* Chooses the monitor that serves as the default, unless it is chosen already: the first of
  * COUNTER, MEMHOOKS and USERFAULTFD that works in this process, else DISABLED. If only memory or
- * descriptors are short, or another thread is loading files, the kind stays DEFAULT, and a later
- * call chooses. True: since the last
+ * descriptors are short, or another thread is loading files or has been choosing for a second (it
+ * may wait for the dynamic linker, whose locks the caller may hold), the kind stays DEFAULT, and a
+ * later call chooses. True: since the last
  * call that returned true, a monitor was chosen, has lost its power, or memory or descriptors were
  * short for the first time. Preserves the thread's last error.
  *
