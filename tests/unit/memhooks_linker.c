@@ -14,7 +14,6 @@
 #include "tests/support/loads.h"
 #include "tests/support/queries.h"
 
-#include "core/monitor/memhooks/hook_sites.h"
 #include "core/monitor/memhooks/memhooks.h"
 
 #include <dlfcn.h>
@@ -746,59 +745,6 @@ static int loaded_in_choice(int at)
     return 0;
 }
 
-/* A moment takes less here. */
-static bool hurries;
-
-int __real_nanosleep(const struct timespec *time, struct timespec *left);
-int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
-
-int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
-{
-    return hurries ? 0 : __real_nanosleep(time, left);
-}
-
-static void *get_other(void *arg)
-{
-    struct hmreg_mr *mr;
-
-    must(hmreg_mr_get(fixture.domain, page_at(1), 10, HMREG_ACCESS_REMOTE, &mr) == 0);
-    hmreg_mr_put(mr);
-    return NULL;
-}
-
-static void get_beside(void)
-{
-    pthread_t other;
-
-    hurries = true;
-    must(pthread_create(&other, NULL, get_other, NULL) == 0);
-    must(pthread_join(other, NULL) == 0); /* would hang */
-    hurries = false;
-}
-
-static bool finds_beside;
-
-int __real_hook_sites_find(struct hook_sites *out);
-int __wrap_hook_sites_find(struct hook_sites *out);
-
-int __wrap_hook_sites_find(struct hook_sites *out)
-{
-    if (finds_beside)
-        get_beside();
-    return __real_hook_sites_find(out);
-}
-
-/* The thread that chooses is where it may wait for the linker, whose locks another one may hold. */
-static int got_in_choice(void)
-{
-    prepare_alone();
-    finds_beside = true;
-    get(0);
-    finds_beside = false;
-    get_cached();
-    return 0;
-}
-
 /* At each reading, in a process of its own. */
 static void at_each_reading(int (*part)(int at))
 {
@@ -824,12 +770,6 @@ TEST(look__file_unloaded_meanwhile__not_stale)
 TEST(first_get__file_loaded_meanwhile__noticed)
 {
     at_each_reading(loaded_in_choice);
-}
-
-TEST(first_get__another_thread_gets_meanwhile__returns)
-{
-    test_in_child_or_skip(can_hook(), "libc cannot be hooked here");
-    test_in_child(got_in_choice());
 }
 
 /* A library with memhooks by name, which keeps them, looks first. */
