@@ -131,9 +131,3 @@ void *loader_find(const char *soname, const char *name, _Atomic(void *) *found)
     dlclose(library);
     return function;
 }
-
-void loader_close(void *handle)
-{
-    if (handle)
-        dlclose(handle);
-}

@@ -30,7 +30,9 @@ struct loader_symbol {
  * Loads soname and fills the table, a struct of `count` function pointers: NULL for missing
  * optional ones (LOADER_WANT). vendor: for messages. path, path_size: receives the path of the
  * loaded file.
- * -ENOENT: not found, or could not be loaded. -ELIBBAD: a required symbol is missing.
+ * -ENOENT: not found, or could not be loaded. -ELIBBAD: a required symbol is missing. The library
+ * stays loaded (RTLD_NODELETE), because the vendors' libraries leave threads and exit handlers
+ * behind. Waits for a thread that is in dlopen(3).
  */
 int loader_open(const char *vendor, const char *soname, const struct loader_symbol *symbols,
                 size_t count, void *table, void **handle, char *path, size_t path_size);
@@ -49,9 +51,5 @@ bool loader_is_loaded(const char *soname);
 /* A function of a library that is in this process; NULL: it is not, or has none. *found keeps it.
  */
 void *loader_find(const char *soname, const char *name, _Atomic(void *) *found);
-
-/* Closes the handle. The code stays mapped (RTLD_NODELETE), because the vendors' libraries leave
- * threads and exit handlers behind. */
-void loader_close(void *handle);
 
 #endif

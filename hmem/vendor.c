@@ -13,19 +13,39 @@
 /* For the words that describe runtimes. */
 static pthread_mutex_t words = PTHREAD_MUTEX_INITIALIZER;
 
-int vendor_load(const struct vendor *vendor, struct hmem **out)
+static int fail_short(const struct vendor *vendor)
 {
-    struct hmem *self = calloc(1, vendor->size);
+    return hmreg_fail(-ENOMEM, "hmreg has no memory to open %s", vendor->name);
+}
+
+int vendor_load_library(const struct vendor *vendor)
+{
+    struct hmem *self, *none = NULL;
     int rc;
 
+    if (atomic_load(vendor->loaded))
+        return 0;
+    self = calloc(1, vendor->size);
     if (!self)
-        return hmreg_fail(-ENOMEM, "hmreg has no memory to open %s", vendor->name);
+        return fail_short(vendor);
     self->vendor = vendor;
     rc = loader_open(vendor->source, vendor->soname, vendor->symbols, vendor->symbol_count,
                      (char *)self + vendor->api, &self->library, self->runtime.library,
                      sizeof(self->runtime.library));
-    if (!rc)
-        rc = vendor_result(self, vendor->start(self), 0);
+    if (rc || !atomic_compare_exchange_strong(vendor->loaded, &none, self))
+        free(self);
+    return rc;
+}
+
+int vendor_load(const struct vendor *vendor, struct hmem **out)
+{
+    int rc = vendor_load_library(vendor);
+    struct hmem *self = rc ? NULL : malloc(vendor->size);
+
+    if (!self)
+        return rc ? rc : fail_short(vendor);
+    memcpy(self, atomic_load(vendor->loaded), vendor->size);
+    rc = vendor_result(self, vendor->start(self), 0);
     if (rc)
         vendor_unload(self);
     else
@@ -38,7 +58,6 @@ void vendor_unload(struct hmem *self)
     if (!self)
         return;
     self->vendor->stop(self);
-    loader_close(self->library);
     free(self);
 }
 

@@ -27,6 +27,7 @@ struct vendor {
     size_t size, api;  /* the vendor's struct; the place of its struct of entry points */
     const struct loader_symbol *symbols;
     size_t symbol_count;
+    _Atomic(struct hmem *) *loaded;  /* what a runtime begins with: its library; NULL: not loaded */
     int (*start)(struct hmem *self); /* lists the devices; same errors as open */
     void (*stop)(struct hmem *self); /* also after start failed, or was not called */
     const char *(*result_name)(struct hmem *self, int64_t result); /* NULL: unknown */
@@ -41,6 +42,8 @@ struct hmem {
     atomic_bool shut_down; /* the runtime must not be called again */
 };
 
+/* The library stays loaded, and its functions are known, as long as the process. */
+int vendor_load_library(const struct vendor *vendor);
 int vendor_load(const struct vendor *vendor, struct hmem **out);
 void vendor_unload(struct hmem *self);
 void vendor_runtime(struct hmem *self, struct hmem_runtime *out);
@@ -88,28 +91,36 @@ int vendor_fail_leaves(uint64_t addr, size_t len, uint64_t end, const char *why)
     {                                                                                              \
         return loader_is_loaded(library);                                                          \
     }                                                                                              \
+    static const struct loader_symbol lower##_symbols[] = {                                        \
+        UPPER##_ENTRIES(LOADER_NEED, LOADER_WANT)};                                                \
+    static _Atomic(struct hmem *) lower##_library;                                                 \
+    static const struct vendor lower##_vendor = {                                                  \
+        .source = #lower,                                                                          \
+        .name = (title),                                                                           \
+        .soname = (library),                                                                       \
+        .shut_down = (end),                                                                        \
+        .size = sizeof(struct lower##_hmem),                                                       \
+        .api = offsetof(struct lower##_hmem, api),                                                 \
+        .symbols = lower##_symbols,                                                                \
+        .symbol_count = sizeof(lower##_symbols) / sizeof(lower##_symbols[0]),                      \
+        .loaded = &lower##_library,                                                                \
+        .start = start,                                                                            \
+        .stop = stop,                                                                              \
+        .result_name = lower##_result_name,                                                        \
+    };                                                                                             \
+    static int lower##_load(void)                                                                  \
+    {                                                                                              \
+        return vendor_load_library(&lower##_vendor);                                               \
+    }                                                                                              \
     static int lower##_open(struct hmem **out)                                                     \
     {                                                                                              \
-        static const struct loader_symbol symbols[] = {UPPER##_ENTRIES(LOADER_NEED, LOADER_WANT)}; \
-        static const struct vendor vendor = {                                                      \
-            .source = #lower,                                                                      \
-            .name = (title),                                                                       \
-            .soname = (library),                                                                   \
-            .shut_down = (end),                                                                    \
-            .size = sizeof(struct lower##_hmem),                                                   \
-            .api = offsetof(struct lower##_hmem, api),                                             \
-            .symbols = symbols,                                                                    \
-            .symbol_count = sizeof(symbols) / sizeof(symbols[0]),                                  \
-            .start = start,                                                                        \
-            .stop = stop,                                                                          \
-            .result_name = lower##_result_name,                                                    \
-        };                                                                                         \
-        return vendor_load(&vendor, out);                                                          \
+        return vendor_load(&lower##_vendor, out);                                                  \
     }                                                                                              \
     const struct hmem_ops hmem_##lower##_ops = {                                                   \
         .iface = HMREG_IFACE_##UPPER,                                                              \
         .name = #lower,                                                                            \
         .loaded = lower##_loaded,                                                                  \
+        .load = lower##_load,                                                                      \
         .open = lower##_open,                                                                      \
         .close = vendor_unload,                                                                    \
         .runtime = vendor_runtime,                                                                 \

@@ -5,7 +5,8 @@
  * A thread's error is allocated at its first failure and found by a pthread key, so a success costs
  * nothing. It is not thread-local data: the library's is static TLS (thread_cache.h), of which the
  * dynamic linker reserves about 1.5 KiB for all libraries that are loaded late. The key's
- * destructor is libc's free(3), which remains when this library is unloaded.
+ * destructor is libc's free(3), which remains when this library is unloaded. A child that was made
+ * without fork's handlers allocates nothing for a call that it may not make.
  *
  * Errors have serial numbers. A guard keeps those up to the last one when it began: a failure
  * within it becomes the next, and further failures replace that one. So nothing of a guard is
@@ -13,6 +14,8 @@
  * jump leaves nothing behind that is read or must be freed.
  */
 #include "core/base/error.h"
+
+#include "core/base/epoch.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -39,9 +42,9 @@ struct errors {
 };
 
 static _Thread_local struct {
-    unsigned last; /* the number of the last error; 0: none */
-    unsigned kept; /* errors up to this one are not replaced */
-    bool lost;     /* there was no memory for the last error */
+    unsigned last;                    /* the number of the last error; 0: none */
+    unsigned kept;                    /* errors up to this one are not replaced */
+    const struct hmreg_error *unkept; /* what stands for the last error; NULL: it is kept */
 } thread __attribute__((tls_model("initial-exec")));
 
 /* ---- the last error --------------------------------------------------------------------- */
@@ -64,7 +67,7 @@ static bool have_key(pthread_key_t *out)
     return true;
 }
 
-/* The thread's errors; make: allocates them if there are none. NULL: none, or no memory. */
+/* The thread's errors; make: allocates them if there are none and the process may. NULL: none. */
 static struct errors *find(bool make)
 {
     pthread_key_t key;
@@ -73,7 +76,7 @@ static struct errors *find(bool make)
     if (!have_key(&key))
         return NULL;
     found = pthread_getspecific(key);
-    if (found || !make)
+    if (found || !make || process_is_bare())
         return found;
     found = calloc(1, sizeof(*found));
     if (found && pthread_setspecific(key, found)) {
@@ -94,13 +97,24 @@ static struct hmreg_error *error_at(struct errors *errors, unsigned number)
 const struct hmreg_error *hmreg_last_error(void)
 {
     static const struct hmreg_error none = {.source = "hmreg"};
-    static const struct hmreg_error lost = {
-        .code = -ENOMEM, .source = "hmreg", .text = "hmreg has no memory to keep the error"};
     const struct hmreg_error *last = error_at(find(false), thread.last);
 
-    if (thread.lost)
-        return &lost;
+    if (thread.unkept)
+        return thread.unkept;
     return last ? last : &none;
+}
+
+static const struct hmreg_error *unkept(void)
+{
+    static const struct hmreg_error lost = {
+        .code = -ENOMEM, .source = "hmreg", .text = "hmreg has no memory to keep the error"};
+    static const struct hmreg_error bare = {
+        .code = -EPERM,
+        .source = "hmreg",
+        .text = "this process was forked without fork handlers (_Fork, clone), and must open its "
+                "own hmreg; no other error is kept until then"};
+
+    return process_is_bare() ? &bare : &lost;
 }
 
 static void set_number(struct errors *errors, unsigned number, const struct hmreg_error *error)
@@ -114,7 +128,7 @@ static void set_last(const struct hmreg_error *next)
 {
     struct errors *errors = find(next->code != 0);
 
-    thread.lost = next->code && !errors;
+    thread.unkept = next->code && !errors ? unkept() : NULL;
     if (errors)
         set_number(errors, thread.last > thread.kept ? thread.last : thread.last + 1, next);
 }
@@ -196,7 +210,7 @@ void hmreg_error_guard(struct hmreg_error_guard *guard)
 {
     guard->outer = thread.kept;
     guard->before = thread.last;
-    guard->lost = thread.lost;
+    guard->unkept = thread.unkept;
     thread.kept = thread.last;
 }
 
@@ -208,7 +222,7 @@ static void restore(const struct hmreg_error_guard *guard)
     if (guard->before && errors && errors->slots[guard->before % KEPT].number > guard->before)
         return; /* too many guards within this one have kept theirs */
     thread.last = guard->before;
-    thread.lost = guard->lost;
+    thread.unkept = guard->unkept;
 }
 
 /* The error of the work replaces the one before it, unless an outer guard keeps that. */
@@ -225,7 +239,7 @@ static void leave(const struct hmreg_error_guard *guard)
 void hmreg_error_unguard(struct hmreg_error_guard *guard, bool restored)
 {
     thread.kept = guard->outer;
-    if (thread.last == guard->before && thread.lost == guard->lost)
+    if (thread.last == guard->before && thread.unkept == guard->unkept)
         return;
     if (restored)
         restore(guard);

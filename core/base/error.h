@@ -49,7 +49,7 @@ int hmreg_fail_at(int code, const char *array, size_t index);
  * a guard ends it once; guards nest. */
 struct hmreg_error_guard {
     unsigned outer, before; /* numbers of errors: the one that an outer guard keeps, the last one */
-    bool lost;
+    const struct hmreg_error *unkept; /* in the place of the last one */
 };
 void hmreg_error_guard(struct hmreg_error_guard *guard);
 /* restored: the last error is again the one before the guard. */

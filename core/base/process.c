@@ -294,7 +294,11 @@ static void release_all(void)
 
 static void release_all_in_child(void)
 {
+    _Atomic uint64_t *page = atomic_load(&process_epoch_page);
+
     process_once_done(&holds.handled);
+    if (page != &process_no_epoch)
+        atomic_store(&page[EPOCH_IS_NOT_BARE], 1);
     release_all();
 }
 
@@ -330,16 +334,15 @@ void process_hold_release(struct process_hold *hold)
 
 /* ---- the epoch -------------------------------------------------------------------------- */
 
-static _Atomic uint64_t no_epoch;
-_Atomic(_Atomic uint64_t *) process_epoch_page = &no_epoch;
-
 /* Allocates the page of the epoch. A child inherits the page, but not its content. NULL: no
  * memory. */
 static _Atomic uint64_t *make_page(void)
 {
     _Atomic uint64_t *made = process_page();
-    _Atomic uint64_t *other = &no_epoch;
+    _Atomic uint64_t *other = &process_no_epoch;
 
+    if (made)
+        atomic_store(&made[EPOCH_IS_NOT_BARE], 1);
     if (made && !atomic_compare_exchange_strong(&process_epoch_page, &other, made)) {
         process_page_free((void *)made);
         return other;
@@ -365,7 +368,7 @@ uint64_t process_epoch_start(void)
     _Atomic uint64_t *page = atomic_load(&process_epoch_page);
     uint64_t epoch = 0, fresh;
 
-    if (page == &no_epoch)
+    if (page == &process_no_epoch)
         page = make_page();
     if (!page) {
         hmreg_fail(-ENOMEM, "hmreg has no memory for the process's epoch");

@@ -8,6 +8,8 @@
 #ifndef HMREG_CORE_BASE_PROCESS_H
 #define HMREG_CORE_BASE_PROCESS_H
 
+#include "core/base/epoch.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,17 +18,6 @@
 /* Starts the process's epoch if it has none, and returns it: the pid in the upper half, a random
  * number in the lower, never 0. 0: no memory for the page, with -ENOMEM recorded. */
 uint64_t process_epoch_start(void);
-
-extern _Atomic(_Atomic uint64_t *) process_epoch_page;
-
-/* Was the epoch started in this process? */
-static inline bool process_is(uint64_t epoch)
-{
-    /* Acquire: pairs with the publication of the page. Relaxed: the epoch orders nothing. */
-    _Atomic uint64_t *page = atomic_load_explicit(&process_epoch_page, memory_order_acquire);
-
-    return atomic_load_explicit(page, memory_order_relaxed) == epoch;
-}
 
 /* As pthread_once(3), for a process and its later children, except that after a failure the next
  * caller tries again. make() returns true on success. *who is 0 at first. */

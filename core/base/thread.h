@@ -38,10 +38,10 @@ void thread_stack_unmap(const struct thread_stack *stack);
 int thread_start(pthread_t *out, const struct thread_stack *stack, void *(*run)(void *), void *arg,
                  const char *what);
 
-/* Locks what is held while a thread is started, and waits for a thread to begin: for a moment only.
- * libc starts a thread under the dynamic linker's locks, which the caller may hold (a resolver of
- * an IFUNC calls the library), and a thread that begins may wait for a file system. -EAGAIN,
- * recorded: the caller does without the thread. wait: false: only looks. */
+/* Locks what is held while a thread is started, or the dynamic linker asked, and waits for a thread
+ * to begin: for a moment only. libc starts a thread under the dynamic linker's locks, which the
+ * caller may hold (a resolver of an IFUNC calls the library), and a thread that begins may wait for
+ * a file system. -EAGAIN, recorded: the caller does without the thread. wait: false: only looks. */
 int thread_lock_to_start(pthread_mutex_t *lock);
 int thread_await_begin(sem_t *begun, bool wait);
 /* Once true, the thread has begun, and the semaphore is taken. Records nothing. */

@@ -397,6 +397,7 @@ static int finish(struct get *get, struct hmreg_mr *entry, struct hmreg_mr **out
     entry_body(entry)->cached = true;
     result = publish(get, cache, entry, &search);
     cached = result == CACHE_PUBLISHED;
+    cache_set_serve(get->set);
     if (search.evicted)
         cache_set_free_evicted(get->set, search.evicted);
     if (result == CACHE_DISCARDED) {
@@ -415,17 +416,14 @@ static int finish(struct get *get, struct hmreg_mr *entry, struct hmreg_mr **out
     return 0;
 }
 
-/* The entry is pending, and claimed by this thread. */
+/* The entry is pending, and claimed by this thread. No thread is started meanwhile: libc starts one
+ * under the dynamic linker's locks, whose holder may wait for the entry (a get in a resolver of an
+ * IFUNC). */
 static int register_claimed(struct get *get, struct hmreg_mr *entry, struct hmreg_mr **out)
 {
     struct cache *cache = cache_of(get, entry);
-    bool noticed;
-    int rc;
-
-    noticed = notice_changes(get, entry);
-    if (noticed)
-        cache_set_serve(get->set);
-    rc = noticed ? create(get, entry) : 0;
+    bool noticed = notice_changes(get, entry);
+    int rc = noticed ? create(get, entry) : 0;
 
     if (noticed && !rc) {
         if (entry_body(entry)->ask_identity)
@@ -466,6 +464,7 @@ static int miss(struct get *get, struct hmreg_mr **out)
     struct cache *cache = cache_for(get);
     struct hmreg_mr *entry = NULL;
 
+    notice_prepare(get);
     for (;;) {
         switch (cache_claim(cache, &get->want, get->found->iface, get->tcache, &entry)) {
         case CACHE_CLAIMED:

@@ -250,6 +250,28 @@ static const char *why_unreported(const struct get *get, const struct segment *s
                : why;
 }
 
+/* Do hits of the iface's memory ask unless its end is reported? */
+static bool is_checked(const struct get *get)
+{
+    return get->found->iface >= HMREG_IFACE_COUNT ||
+           get->domain->check[get->found->iface] == HMREG_CHECK_ALWAYS;
+}
+
+void notice_prepare(struct get *get)
+{
+    struct hmreg *lib = get->domain->lib;
+    struct runtime *runtime;
+
+    if (get_is_host(get))
+        monitor_have_thread(get->set->monitor);
+    if (!get->found->range.identity || !lib->settings.device_ends || !is_checked(get) ||
+        get->request->claim.trusted)
+        return;
+    runtime = context_runtime(lib, get->found->iface);
+    if (runtime->ops->prepare_watch)
+        runtime->ops->prepare_watch(runtime->self);
+}
+
 /* Must hits ask whether the segment's memory is still the same? Sets get->asks_why if so. */
 static bool must_ask(struct get *get, const struct segment *segment)
 {
@@ -347,8 +369,7 @@ bool notice_changes(struct get *get, struct hmreg_mr *mr)
 
     if (get_is_host(get))
         context_monitor(get->domain->lib);
-    always = get->found->iface >= HMREG_IFACE_COUNT ||
-             get->domain->check[get->found->iface] == HMREG_CHECK_ALWAYS;
+    always = is_checked(get);
     /* Also if the runtime reports changes: it does not know that memory it pinned was unmapped. */
     watched = get_is_host(get) && watch(get);
     body->ask_monitor = watched && always && must_ask_monitor(get);

@@ -60,6 +60,10 @@ bool notice_would_end(const struct get *get);
 /* May the resolved memory be cached? sure: the caches know every change up to now. */
 bool notice_can(const struct get *get, bool sure);
 
+/* Before notice_changes(), with nothing held or pending that others wait for: does what may wait
+ * for the dynamic linker's locks, whose holder may wait for this thread. */
+void notice_prepare(struct get *get);
+
 /* Before the registration: will every change of the entry's memory be reported? Also records which
  * checks hits need. False: the caller takes the entry out of the tree and calls notice_undo(). */
 bool notice_changes(struct get *get, struct hmreg_mr *mr);

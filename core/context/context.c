@@ -113,9 +113,12 @@ int hmreg_open(const struct hmreg_config *config, struct hmreg **out)
     enum hmreg_monitor named;
     struct settings settings;
     struct hmreg *lib = NULL;
-    int rc = validate_pointer(out, "out");
+    int rc;
     UNCANCELLED;
 
+    if (process_is_bare()) /* no longer: it is to allocate */
+        (void)process_epoch_start();
+    rc = validate_pointer(out, "out");
     if (!rc)
         rc = settings_read(config, &settings);
     if (rc)

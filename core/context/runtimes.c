@@ -21,9 +21,19 @@ static struct {
     _Atomic uint64_t user;  /* the epoch in which a thread is opening or closing it now */
 } used[HMREG_IFACE_COUNT];
 
+/* The threads that are loading the library of a runtime, which wait for any thread that is in
+ * dlopen(3). Such a thread may need a runtime (a get in a constructor), so `used` marks none yet.
+ */
+static struct {
+    _Atomic uint64_t epoch; /* in which one last began */
+    atomic_uint count;
+} loading;
+
 /* Was a thread of the parent loading a runtime at the fork? That thread is not in this process. */
 static bool loading_was_cut(uint64_t epoch)
 {
+    if (atomic_load(&loading.count) && atomic_load(&loading.epoch) != epoch)
+        return true;
     for (int i = 0; i < HMREG_IFACE_COUNT; i++) {
         uint64_t user = atomic_load(&used[i].user);
 
@@ -114,23 +124,33 @@ static int open_noted(struct runtimes *all, struct runtime *runtime)
     return rc;
 }
 
+/* Loads the library, and begins to use the runtime. */
+static int load(struct runtimes *all, struct runtime *runtime)
+{
+    int rc;
+
+    atomic_store(&loading.epoch, all->epoch);
+    atomic_fetch_add(&loading.count, 1);
+    rc = runtime->ops->load ? runtime->ops->load() : 0;
+    use_begin(runtime->ops->iface, all->epoch);
+    atomic_fetch_sub(&loading.count, 1);
+    return rc;
+}
+
 /* Another thread may start it meanwhile. */
 static int start(struct runtimes *all, struct runtime *runtime)
 {
-    enum hmreg_iface iface = runtime->ops->iface;
-    bool tries;
-    int rc = 0;
+    int rc = load(all, runtime);
+    bool tries = atomic_load(&runtime->state) == RUNTIME_UNTRIED;
 
-    use_begin(iface, all->epoch);
-    tries = atomic_load(&runtime->state) == RUNTIME_UNTRIED;
     if (tries) {
-        rc = open_noted(all, runtime);
+        rc = rc ? rc : open_noted(all, runtime);
         conclude(all, runtime, rc);
     }
-    use_end(iface);
+    use_end(runtime->ops->iface);
     if (tries)
         log_outcome(all, runtime, rc);
-    return rc;
+    return tries ? rc : 0;
 }
 
 struct runtime *runtimes_named(struct runtimes *all, enum hmreg_iface iface)

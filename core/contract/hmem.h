@@ -109,6 +109,10 @@ struct hmem_ops {
      * hmreg? Starts nothing. NULL: unknown. */
     bool (*started)(void);
 
+    /* Loads the runtime's library, for which it needs the dynamic linker, so that open need not. On
+     * any number of threads. Errors: as open. NULL: there is nothing to load. */
+    int (*load)(void);
+
     /* Loads the runtime and counts its devices. The caller closes *out with close().
      * -ENOENT: the library is not installed. -ENODEV: it reports no device or no driver.
      * -ELIBBAD: it lacks a required entry point. -ENOMEM. -EIO: any other failure. */
@@ -135,6 +139,12 @@ struct hmem_ops {
     /* Is identity's answer this one? At less cost where the vendor can; records no error. NULL: as
      * identity. */
     bool (*is_same)(struct hmem *self, uint64_t addr, size_t len, uint64_t identity);
+
+    /* Does for watch() what needs the dynamic linker, whose locks another thread may hold that
+     * waits for this one: to be called with nothing held that others wait for. NULL: watch() needs
+     * none.
+     */
+    void (*prepare_watch)(struct hmem *self);
 
     /* Will the end of this memory be reported? range: resolve's result for it, with an identity.
      * true: from before the call returns until it has ended, each way in which any of this memory

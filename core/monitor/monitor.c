@@ -13,6 +13,7 @@
 #include "core/monitor/monitor.h"
 
 #include "core/base/error.h"
+#include "core/base/thread.h"
 #include "core/monitor/change_queue.h"
 #include "core/monitor/counter/counter.h"
 #include "core/monitor/counter/device.h"
@@ -287,12 +288,13 @@ bool monitor_choose(struct monitor *monitor)
     struct hmreg_error before;
 
     if (monitor_kind(monitor) == HMREG_MONITOR_DEFAULT) {
-        pthread_mutex_lock(&monitor->choose_lock);
         hmreg_error_save(&before);
-        if (monitor_kind(monitor) == HMREG_MONITOR_DEFAULT)
-            choose(monitor);
+        if (!thread_lock_to_start(&monitor->choose_lock)) {
+            if (monitor_kind(monitor) == HMREG_MONITOR_DEFAULT)
+                choose(monitor);
+            pthread_mutex_unlock(&monitor->choose_lock);
+        }
         hmreg_error_restore(&before);
-        pthread_mutex_unlock(&monitor->choose_lock);
     }
     return !atomic_load(&monitor->told) && !atomic_exchange(&monitor->told, true);
 }
@@ -386,6 +388,17 @@ static void note_kernel_lost(struct monitor *monitor)
     hmreg_error_restore(&before);
 }
 
+/* -ESRCH: the thread has ended since monitor_have_thread(). */
+static void note_kernel(struct monitor *monitor, int rc)
+{
+    if (rc == -EBADF || rc == -EINVAL)
+        note_kernel_lost(monitor);
+    else if (is_passing(rc))
+        note_short(monitor, rc);
+    else if (rc && rc != -ESRCH)
+        lose(monitor, HMREG_MONITOR_USERFAULTFD, HMREG_MONITOR_DISABLED);
+}
+
 static bool watch_by_kernel(struct monitor *monitor, uint64_t start_addr, uint64_t end)
 {
     struct hmreg_error_guard before;
@@ -393,12 +406,7 @@ static bool watch_by_kernel(struct monitor *monitor, uint64_t start_addr, uint64
 
     hmreg_error_guard(&before);
     rc = userfault_watch(monitor->userfault, start_addr, end);
-    if (rc == -EBADF || rc == -EINVAL)
-        note_kernel_lost(monitor);
-    else if (is_passing(rc))
-        note_short(monitor, rc);
-    else if (rc)
-        lose(monitor, HMREG_MONITOR_USERFAULTFD, HMREG_MONITOR_DISABLED);
+    note_kernel(monitor, rc);
     hmreg_error_unguard(&before, true);
     return !rc;
 }
@@ -419,6 +427,14 @@ static bool watch_by_hooks(struct monitor *monitor, uint64_t start_addr, uint64_
                    watch_by_kernel(monitor, start_addr, end));
 }
 
+static void note_counter(struct monitor *monitor, int rc)
+{
+    if (rc == -EBADF)
+        lose(monitor, monitor_kind(monitor), HMREG_MONITOR_USERFAULTFD);
+    else if (is_passing(rc) || rc == -ENOSPC)
+        note_short(monitor, rc);
+}
+
 static bool watch_by_counter(struct monitor *monitor, uint64_t start_addr, uint64_t end)
 {
     struct hmreg_error_guard before;
@@ -426,10 +442,7 @@ static bool watch_by_counter(struct monitor *monitor, uint64_t start_addr, uint6
 
     hmreg_error_guard(&before);
     rc = counter_monitor_watch(monitor->counter, start_addr, end);
-    if (rc == -EBADF)
-        lose(monitor, monitor_kind(monitor), HMREG_MONITOR_USERFAULTFD);
-    else if (is_passing(rc) || rc == -ENOSPC)
-        note_short(monitor, rc);
+    note_counter(monitor, rc);
     hmreg_error_unguard(&before, true);
     return !rc;
 }
@@ -470,6 +483,19 @@ bool monitor_look(struct monitor *monitor, struct gate *gate)
 }
 
 /* ---- watching --------------------------------------------------------------------------- */
+
+void monitor_have_thread(struct monitor *monitor)
+{
+    enum hmreg_monitor kind = monitor_kind(monitor);
+    struct hmreg_error_guard before;
+
+    hmreg_error_guard(&before);
+    if (kind == HMREG_MONITOR_USERFAULTFD)
+        note_kernel(monitor, userfault_have_thread(monitor->userfault));
+    else if (counts(kind))
+        note_counter(monitor, counter_monitor_have_thread(monitor->counter));
+    hmreg_error_unguard(&before, true);
+}
 
 bool monitor_watch(struct monitor *monitor, uint64_t start_addr, uint64_t end)
 {

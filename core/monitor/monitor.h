@@ -37,8 +37,9 @@ bool monitor_has_kdreg2(void);
 
 /* Chooses the monitor that serves as the default, unless it is chosen already: the first of
  * COUNTER, MEMHOOKS and USERFAULTFD that works in this process, else DISABLED. If only memory or
- * descriptors are short, or another thread is loading files, the kind stays DEFAULT, and a later
- * call chooses. True: since the last
+ * descriptors are short, or another thread is loading files or has been choosing for a second (it
+ * may wait for the dynamic linker, whose locks the caller may hold), the kind stays DEFAULT, and a
+ * later call chooses. True: since the last
  * call that returned true, a monitor was chosen, has lost its power, or memory or descriptors were
  * short for the first time. Preserves the thread's last error.
  *
@@ -62,6 +63,10 @@ void monitor_notice(const struct monitor *monitor, uint64_t start, uint64_t end)
 /* Pushes the end of a vendor's memory, for all domains. A hmem_listener (core/contract/hmem.h). */
 void monitor_ended(uint64_t start, uint64_t end);
 
+/* Starts the thread that the monitor needs to watch, unless it runs: before monitor_watch(), and
+ * with nothing held that others wait for, since libc starts threads under the dynamic linker's
+ * locks. Where it cannot be started, monitor_watch() returns false. */
+void monitor_have_thread(struct monitor *monitor);
 /* As userfault_watch() and userfault_unwatch(); memhooks likewise. One unwatch ends each watch that
  * returned true. unmapped: a change has unmapped the whole range. With any other kind
  * monitor_watch() returns false, and monitor_unwatch() does nothing. */
@@ -72,8 +77,9 @@ void monitor_unwatch(struct monitor *monitor, uint64_t start, uint64_t end, bool
 bool monitor_tidy(struct monitor *monitor);
 /* Can monitor_unwatch() leave something for monitor_tidy()? */
 bool monitor_keeps(const struct monitor *monitor);
-/* Ends the monitor's thread if no library of the process has it watch a range; the next watch
- * starts it again. Waits for the thread's end. Any thread but the monitor's, without a lock. */
+/* Ends the monitor's thread if no library of the process has it watch a range, until
+ * monitor_have_thread(). Waits for the thread's end. Any thread but the monitor's, without a lock.
+ */
 void monitor_rest(struct monitor *monitor);
 
 /* Returns when every change that had happened to watched memory at the call is in the queue. False:

@@ -36,7 +36,7 @@ static int start(struct hmem *hmem)
         return cuda_fail_start(self, result, "cuInit");
     self->page = (size_t)sysconf(_SC_PAGESIZE);
     describe(self);
-    cuda_hooks_find(self);
+    hmem->complete = cuda_complete;
     return cuda_list_devices(self);
 }
 
@@ -62,4 +62,5 @@ static bool started(void)
 }
 
 VENDOR_DEFINE(CUDA, cuda, "CUDA", "libcuda.so.1", CUDA_DEINITIALIZED, .started = started,
-              .watch = cuda_watch, .is_same = cuda_is_same, .sync_memops = cuda_sync_memops);
+              .prepare_watch = cuda_prepare_watch, .watch = cuda_watch, .is_same = cuda_is_same,
+              .sync_memops = cuda_sync_memops);

@@ -158,8 +158,9 @@ bool cuda_export_unsure(const struct cuda_range *range);
 
 /* Finds the functions that end memory and tries, without hooking them, whether they can be hooked;
  * says in the runtime's description which memory's end is not reported. */
-void cuda_hooks_find(struct cuda_hmem *self);
-/* hmem.h's watch; the first call places the hooks, which serve the process and stay. */
+void cuda_complete(struct hmem *self);
+/* hmem.h's; the first call of either places the hooks, which serve the process and stay. */
+void cuda_prepare_watch(struct hmem *self);
 bool cuda_watch(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
                 const char **why);
 

@@ -22,7 +22,6 @@
 #include "hmem/watched.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -66,8 +65,7 @@ static const struct function {
 };
 #define FUNCTIONS (sizeof(functions) / sizeof(functions[0]))
 
-/* The state of all, under the lock except for what is atomic. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* The state of all, under hook_sets_lock() except for what is atomic. */
 static bool found;
 static atomic_bool placed;
 static struct watched watched_memory;
@@ -322,33 +320,46 @@ static void describe(struct cuda_hmem *self)
                       kinds & HOST ? "" : "pinned host, ", always, why[0] ? "; " : "", why);
 }
 
-void cuda_hooks_find(struct cuda_hmem *self)
+/* With the lock held. */
+static void find_once(struct cuda_hmem *self)
 {
-    pthread_mutex_lock(&lock);
-    if (!found) {
-        page = (uint64_t)sysconf(_SC_PAGESIZE);
-        find_all(self);
-        hook_set_try(&hooks, OF_CONTEXTS);
-        found = true;
+    if (found)
+        return;
+    page = (uint64_t)sysconf(_SC_PAGESIZE);
+    find_all(self);
+    hook_set_try(&hooks, OF_CONTEXTS);
+    found = true;
+}
+
+void cuda_complete(struct hmem *hmem)
+{
+    struct cuda_hmem *self = (struct cuda_hmem *)hmem;
+    struct hmreg_error_guard guard;
+
+    hmreg_error_guard(&guard);
+    if (hook_sets_lock()) {
+        find_once(self);
+        describe(self);
+        hook_sets_unlock();
     }
-    describe(self);
-    pthread_mutex_unlock(&lock);
+    hmreg_error_unguard(&guard, true);
 }
 
 /* The kinds that are reported now. */
 static unsigned reported_now(struct cuda_hmem *self)
 {
-    unsigned before = atomic_load(&hooks.reported), now = hook_set_reported(&hooks);
-
-    if (now == before && atomic_load(&placed))
-        return now;
-    pthread_mutex_lock(&lock);
+    if (atomic_load(&placed) && hook_set_is_whole(&hooks))
+        return atomic_load(&hooks.reported);
+    if (!hook_sets_lock())
+        return 0;
+    find_once(self);
+    hook_set_place(&hooks);
     if (!atomic_load(&placed))
         count_primaries(self);
     atomic_store(&placed, true);
     describe(self);
-    pthread_mutex_unlock(&lock);
-    return now;
+    hook_sets_unlock();
+    return atomic_load(&hooks.reported);
 }
 
 /* ---- watching --------------------------------------------------------------------------- */
@@ -427,7 +438,7 @@ static const char *watch(struct cuda_hmem *self, uint64_t addr, size_t len,
     bool watched = true;
 
     if (!kinds_now)
-        return hook_set_why(&hooks, OF_CONTEXTS);
+        return atomic_load(&placed) ? hook_set_why(&hooks, OF_CONTEXTS) : HOOK_SETS_BUSY;
     if (cuda_lookup(self, addr, &at))
         return "the driver does not say what the memory is";
     kind = kind_of(self, addr, len, &at);
@@ -444,6 +455,21 @@ static const char *watch(struct cuda_hmem *self, uint64_t addr, size_t len,
     else
         watched_add_virtual(&watched_memory, addr, addr + len);
     return watched ? NULL : WATCHED_NOT;
+}
+
+void cuda_prepare_watch(struct hmem *hmem)
+{
+    struct cuda_hmem *self = (struct cuda_hmem *)hmem;
+    struct hmreg_error_guard guard;
+    unsigned mode;
+
+    if (atomic_load(&placed))
+        return;
+    hmreg_error_guard(&guard);
+    mode = cuda_relax(self);
+    (void)reported_now(self);
+    cuda_restore(self, mode);
+    hmreg_error_unguard(&guard, true);
 }
 
 bool cuda_watch(struct hmem *hmem, uint64_t addr, size_t len, const struct hmem_range *range,

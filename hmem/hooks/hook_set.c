@@ -2,6 +2,7 @@
  * See hook_set.h. */
 #include "hmem/hooks/hook_set.h"
 
+#include "core/base/thread.h"
 #include "hmem/hooks/entry_hook.h"
 
 #include <pthread.h>
@@ -23,6 +24,16 @@ static struct entry_hook hooks[SLOTS]; /* of the slots of the same index */
 static atomic_uint slot_count;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+bool hook_sets_lock(void)
+{
+    return !thread_lock_to_start(&lock);
+}
+
+void hook_sets_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
 
 /* ---- replacements ----------------------------------------------------------------------- */
 
@@ -99,7 +110,6 @@ void hook_set_add(struct hook_set *set, const char *name, unsigned ends, unsigne
 
     if (!address)
         return;
-    pthread_mutex_lock(&lock);
     slot = slot_of(set, address);
     if (slot < SLOTS) {
         slots[slot].ends = slots[slot].ends == ends ? ends : set->ends_all;
@@ -107,16 +117,12 @@ void hook_set_add(struct hook_set *set, const char *name, unsigned ends, unsigne
     } else if (fill_slot(set, name, ends, kinds, address) < SLOTS) {
         atomic_fetch_add(&slot_count, 1);
     }
-    pthread_mutex_unlock(&lock);
 }
 
 const char *hook_set_name_of(const struct hook_set *set, const void *address)
 {
-    unsigned slot;
+    unsigned slot = slot_of(set, address);
 
-    pthread_mutex_lock(&lock);
-    slot = slot_of(set, address);
-    pthread_mutex_unlock(&lock);
     return slot < SLOTS ? slots[slot].name : NULL;
 }
 
@@ -169,7 +175,6 @@ void hook_set_try(struct hook_set *set, unsigned kinds)
     const char *refusal = entry_hooks_refusal();
     struct code_text text = {0};
 
-    pthread_mutex_lock(&lock);
     atomic_store(&set->reported, kinds);
     for (unsigned i = 0; !refusal && i < atomic_load(&slot_count); i++)
         if (slots[i].set == set)
@@ -178,7 +183,6 @@ void hook_set_try(struct hook_set *set, unsigned kinds)
         hook_set_refuse(set, ALL_KINDS, "functions cannot be hooked: %s", refusal);
     else
         judge_all(set);
-    pthread_mutex_unlock(&lock);
 }
 
 /* ---- placing ---------------------------------------------------------------------------- */
@@ -220,8 +224,10 @@ static bool is_broken(const struct hook_set *set, unsigned slot)
            slots[slot].kinds & atomic_load(&set->reported) && !entry_hook_is_whole(&hooks[slot]);
 }
 
-static bool are_whole(const struct hook_set *set)
+bool hook_set_is_whole(const struct hook_set *set)
 {
+    if (!atomic_load(&set->placed))
+        return false;
     for (unsigned i = 0; i < atomic_load(&slot_count); i++)
         if (is_broken(set, i))
             return false;
@@ -236,15 +242,10 @@ static void repair(struct hook_set *set)
     set->missed(set);
 }
 
-unsigned hook_set_reported(struct hook_set *set)
+void hook_set_place(struct hook_set *set)
 {
-    if (!atomic_load(&set->placed) || !are_whole(set)) {
-        pthread_mutex_lock(&lock);
-        if (!atomic_load(&set->placed))
-            place(set);
-        else if (!are_whole(set))
-            repair(set);
-        pthread_mutex_unlock(&lock);
-    }
-    return atomic_load(&set->reported);
+    if (!atomic_load(&set->placed))
+        place(set);
+    else if (!hook_set_is_whole(set))
+        repair(set);
 }

@@ -34,8 +34,15 @@ struct hook_set {
     bool overflow; /* a function has no slot */
 };
 
-/* The functions below are serialized by this library's lock, but for hook_set_reported() where all
- * is in place. */
+/* The lock under which functions are found and hooked, of all sets: for a moment only, as
+ * thread_lock_to_start(). To find functions needs the dynamic linker, whose locks the caller may
+ * hold (a get in a constructor). False, recorded: another thread has it; nothing of the sets has
+ * changed. */
+bool hook_sets_lock(void);
+void hook_sets_unlock(void);
+#define HOOK_SETS_BUSY "another thread is just hooking the functions that end it"
+
+/* With the lock held, unless it says otherwise: */
 
 /* Adds a function's address; NULL: none. name: static. Adding it twice is no error. */
 void hook_set_add(struct hook_set *set, const char *name, unsigned ends, unsigned kinds,
@@ -47,16 +54,17 @@ const char *hook_set_name_of(const struct hook_set *set, const void *address);
 void hook_set_refuse(struct hook_set *set, unsigned kinds, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Why one of these kinds is not reported, in words that stay as long as the process; "": all are.
- * Takes no lock. */
+/* Why one of these kinds is not reported, in words that stay as long as the process; "": all are,
+ * or it was not tried. Without the lock. */
 const char *hook_set_why(const struct hook_set *set, unsigned kinds);
 
 /* Tries, without hooking them, whether the functions can be hooked, and so which of `kinds` are
  * reported. */
 void hook_set_try(struct hook_set *set, unsigned kinds);
 
-/* The kinds that are reported now. Places the hooks if they are not, and places those again that
- * other code has changed. */
-unsigned hook_set_reported(struct hook_set *set);
+/* Places the hooks if they are not, and places those again that other code has changed. */
+void hook_set_place(struct hook_set *set);
+/* Are the hooks in place, so that the kinds in `reported` are reported now? Without the lock. */
+bool hook_set_is_whole(const struct hook_set *set);
 
 #endif

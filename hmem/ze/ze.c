@@ -26,16 +26,20 @@ static int init(struct ze_hmem *self)
     return ze_fail(self, -EIO, result, "zeInit failed");
 }
 
+static void complete(struct hmem *hmem)
+{
+    ze_hooks_find((struct ze_hmem *)hmem);
+    ze_complete(hmem);
+}
+
 static int start(struct hmem *hmem)
 {
     struct ze_hmem *self = (struct ze_hmem *)hmem;
     int rc = init(self);
 
-    hmem->complete = ze_complete;
+    hmem->complete = complete;
     if (!rc)
         rc = ze_list_devices(self);
-    if (!rc)
-        ze_hooks_find(self);
     return rc;
 }
 
@@ -67,4 +71,4 @@ static bool started(void)
 }
 
 VENDOR_DEFINE(ZE, ze, "Level Zero", "libze_loader.so.1", ZE_RESULT_ERROR_UNINITIALIZED,
-              .started = started, .watch = ze_watch);
+              .started = started, .prepare_watch = ze_prepare_watch, .watch = ze_watch);

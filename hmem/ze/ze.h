@@ -66,6 +66,7 @@ struct ze_hmem {
     unsigned driver_count;
     struct ze_device *devices;
     atomic_bool contexts_asked; /* whether they see each other's memory */
+    atomic_bool hooks_found, hooks_placed;
 };
 
 /* A driver's description of the allocation at an address, or of adjacent mappings in one
@@ -128,7 +129,8 @@ bool ze_is_reserved(struct ze_hmem *self, const struct ze_driver *driver, uint64
 /* Finds the drivers' functions that end memory and tries, without hooking them, whether they can be
  * hooked; says in the runtime's description which memory's end is not reported. */
 void ze_hooks_find(struct ze_hmem *self);
-/* hmem.h's watch; the first call places the hooks, which serve the process and stay. */
+/* hmem.h's; the first call of either places the hooks, which serve the process and stay. */
+void ze_prepare_watch(struct hmem *self);
 bool ze_watch(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
               const char **why);
 

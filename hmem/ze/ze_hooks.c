@@ -25,7 +25,6 @@
 #include <dlfcn.h>
 #include <level_zero/ze_ddi.h>
 #include <link.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,10 +83,8 @@ static struct library {
     ze_pfnMemGetAddressRange_t address_range;
     char name[64];
 } libraries[LIBRARIES];
-static unsigned library_count;
+static unsigned library_count; /* with libraries[], under hook_sets_lock() */
 
-/* For libraries[] and descriptions. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct watched watched_memory;
 
 /* ---- calls ------------------------------------------------------------------------------ */
@@ -317,19 +314,33 @@ static void describe(struct ze_hmem *self)
             vendor_unreported(&self->base, "memory of driver %u, whose library is not found", i);
 }
 
-void ze_hooks_find(struct ze_hmem *self)
+/* With the lock held. Once for each start of the runtime, which may have loaded drivers. */
+static void find_once(struct ze_hmem *self)
 {
     struct names names = {0};
 
+    if (atomic_load(&self->hooks_found))
+        return;
     dl_iterate_phdr(add_name, &names);
-    pthread_mutex_lock(&lock);
-    for (size_t i = 0; i < names.count; i++)
+    for (size_t i = 0; i < names.count; i++) {
         look_at(names.list[i]);
-    describe(self);
-    pthread_mutex_unlock(&lock);
-    for (size_t i = 0; i < names.count; i++)
         free(names.list[i]);
+    }
     free(names.list);
+    atomic_store(&self->hooks_found, true);
+}
+
+void ze_hooks_find(struct ze_hmem *self)
+{
+    struct hmreg_error_guard guard;
+
+    hmreg_error_guard(&guard);
+    if (hook_sets_lock()) {
+        find_once(self);
+        describe(self);
+        hook_sets_unlock();
+    }
+    hmreg_error_unguard(&guard, true);
 }
 
 /* The driver's library in libraries[], counted from 1, after all hooks are placed; or
@@ -346,19 +357,18 @@ static int find_library(struct ze_hmem *self, const struct ze_driver *driver)
     return found ? (int)(found - libraries) + 1 : ZE_LIBRARY_UNKNOWN;
 }
 
-static void place_all(void)
+/* Places all hooks, also those that other code has changed. False: another thread is at it. */
+static bool place_all(struct ze_hmem *self)
 {
-    pthread_mutex_lock(&lock);
+    if (!hook_sets_lock())
+        return false;
+    find_once(self);
     for (unsigned i = 0; i < library_count; i++)
-        hook_set_reported(&libraries[i].set);
-    pthread_mutex_unlock(&lock);
-}
-
-static void describe_again(struct ze_hmem *self)
-{
-    pthread_mutex_lock(&lock);
+        hook_set_place(&libraries[i].set);
     describe(self);
-    pthread_mutex_unlock(&lock);
+    hook_sets_unlock();
+    atomic_store(&self->hooks_placed, true);
+    return true;
 }
 
 /* The kinds of the driver's memory that are reported now. No lock is held while the driver is
@@ -367,22 +377,21 @@ static unsigned reported_now(struct ze_hmem *self, struct ze_driver *driver)
 {
     int library = atomic_load(&driver->library);
     struct hook_set *set;
-    unsigned before, now;
 
     if (library == ZE_LIBRARY_UNASKED) {
-        place_all();
+        if (!atomic_load(&self->hooks_placed) && !place_all(self))
+            return 0;
         library = find_library(self, driver);
         atomic_store(&driver->library, library);
-        describe_again(self);
+        if (library == ZE_LIBRARY_UNKNOWN)
+            ze_hooks_find(self); /* describes */
     }
     if (library == ZE_LIBRARY_UNKNOWN)
         return 0;
     set = &libraries[library - 1].set;
-    before = atomic_load(&set->reported);
-    now = hook_set_reported(set);
-    if (now != before)
-        describe_again(self);
-    return now;
+    if (!hook_set_is_whole(set) && !place_all(self))
+        return 0;
+    return atomic_load(&set->reported);
 }
 
 /* ---- watching --------------------------------------------------------------------------- */
@@ -409,6 +418,8 @@ static const char *why_not(const struct ze_driver *driver, unsigned kind)
 {
     int library = atomic_load(&driver->library);
 
+    if (library == ZE_LIBRARY_UNASKED)
+        return HOOK_SETS_BUSY;
     if (library == ZE_LIBRARY_UNKNOWN)
         return "the library of its driver, whose functions would be hooked, is not found";
     return kind ? hook_set_why(&libraries[library - 1].set, kind)
@@ -434,6 +445,18 @@ static const char *watch(struct ze_hmem *self, uint64_t addr, size_t len)
     if (kind == VIRTUAL)
         watched_add_virtual(&watched_memory, addr, addr + len);
     return NULL;
+}
+
+void ze_prepare_watch(struct hmem *hmem)
+{
+    struct ze_hmem *self = (struct ze_hmem *)hmem;
+    struct hmreg_error_guard guard;
+
+    if (atomic_load(&self->hooks_placed))
+        return;
+    hmreg_error_guard(&guard);
+    (void)place_all(self);
+    hmreg_error_unguard(&guard, true);
 }
 
 bool ze_watch(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,

@@ -79,6 +79,13 @@ static bool loaded_ze(void)
     return !vendors[HMREG_IFACE_ZE].unloaded;
 }
 
+static int load_cuda(void)
+{
+    if (vendors[HMREG_IFACE_CUDA].on_load)
+        vendors[HMREG_IFACE_CUDA].on_load();
+    return 0;
+}
+
 static int open_cuda(struct hmem **out)
 {
     return open_vendor(&vendors[HMREG_IFACE_CUDA], out);
@@ -298,15 +305,15 @@ static int free_vendor(struct hmem *self, void *addr, enum hmreg_mem_kind kind)
 
 /* ---- the table -------------------------------------------------------------------------- */
 
-#define VENDOR(of_iface, vendor)                                                                   \
+#define VENDOR(of_iface, vendor, ...)                                                              \
     {                                                                                              \
         .iface = of_iface, .name = #vendor, .loaded = loaded_##vendor, .open = open_##vendor,      \
         .close = close_vendor, .runtime = runtime, .device_count = device_count, .device = device, \
         .resolve = resolve, .identity = identity, .watch = watch, .export_dmabuf = export_dmabuf,  \
-        .copy = copy, .alloc = alloc, .free = free_vendor,                                         \
+        .copy = copy, .alloc = alloc, .free = free_vendor, ##__VA_ARGS__,                          \
     }
 
-static const struct hmem_ops cuda = VENDOR(HMREG_IFACE_CUDA, cuda);
+static const struct hmem_ops cuda = VENDOR(HMREG_IFACE_CUDA, cuda, .load = load_cuda);
 static const struct hmem_ops rocr = VENDOR(HMREG_IFACE_ROCR, rocr);
 static const struct hmem_ops ze = VENDOR(HMREG_IFACE_ZE, ze);
 extern const struct hmem_ops hmem_system_ops;

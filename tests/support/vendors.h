@@ -44,6 +44,7 @@ struct vendor {
     int devices;
     int split; /* the devices from this one on are of a second driver; 0: all are of one */
     void (*on_open)(void); /* called inside open; NULL: none */
+    void (*on_load)(void); /* the same of load; cuda's only */
     /* Called before each query of an address, with no lock held: here threads meet, and memory is
      * freed at a critical moment. NULL: none. */
     void (*hook)(const char *call, uint64_t addr, size_t len);

@@ -10,6 +10,7 @@
 #include "core/base/thread.h"
 #include "core/cache/cache_set.h"
 #include "core/context/domain.h"
+#include "core/monitor/memhooks/hook_sites.h"
 #include "core/monitor/userfaultfd/uffd.h"
 
 #include <fcntl.h>
@@ -313,25 +314,40 @@ TEST(thread__another_file_has_the_lists_number__is_not_kept)
     }
 }
 
-/* What happens when the library starts a thread. */
-static int start_fails;    /* the result of starting the monitor's; 0: it starts */
-static sem_t *start_waits; /* NULL: it does not wait */
+/* What happens when the library starts a thread, or finds the functions to hook. */
+static int start_fails;           /* the result of starting the monitor's; 0: it starts */
+static sem_t *start_waits;        /* NULL: it does not wait */
+static atomic_bool finding_waits; /* the next time */
 static sem_t start_is_tried;
 
 int __real_thread_start(pthread_t *out, const struct thread_stack *stack, void *(*run)(void *),
                         void *arg, const char *what);
 int __wrap_thread_start(pthread_t *out, const struct thread_stack *stack, void *(*run)(void *),
                         void *arg, const char *what);
+static void wait_to_start(void)
+{
+    if (!start_waits)
+        return;
+    sem_post(&start_is_tried);
+    sem_wait(start_waits);
+}
+
 int __wrap_thread_start(pthread_t *out, const struct thread_stack *stack, void *(*run)(void *),
                         void *arg, const char *what)
 {
     if (start_fails && strstr(what, "to monitor"))
         return hmreg_fail(start_fails, "the test's failure %s", what);
-    if (start_waits) {
-        sem_post(&start_is_tried);
-        sem_wait(start_waits);
-    }
+    wait_to_start();
     return __real_thread_start(out, stack, run, arg, what);
+}
+
+int __real_hook_sites_find(struct hook_sites *out);
+int __wrap_hook_sites_find(struct hook_sites *out);
+int __wrap_hook_sites_find(struct hook_sites *out)
+{
+    if (atomic_exchange(&finding_waits, false))
+        wait_to_start();
+    return __real_hook_sites_find(out);
 }
 
 TEST(thread__cannot_be_started_now__uncached_until_it_can)
@@ -443,10 +459,13 @@ static void start_beside(enum hmreg_monitor monitor)
     sem_init(&until, 0, 0);
     sem_init(&start_is_tried, 0, 0);
     start_waits = &until;
+    atomic_store(&finding_waits, monitor == HMREG_MONITOR_DEFAULT);
     assert_int_equal(pthread_create(&other, NULL, get_some, memory), 0);
     sem_wait(&start_is_tried);
-    hmreg_mr_put(fixture_get(memory + fixture_page(), 10)); /* would hang */
+    for (int page = 0; page < 2; page++) /* would hang; page 0 is the other thread's too */
+        hmreg_mr_put(fixture_get(memory + page * fixture_page(), 10));
     start_waits = NULL;
+    atomic_store(&finding_waits, false);
     sem_post(&until);
     pthread_join(other, NULL);
     munmap(memory, 2 * fixture_page());
@@ -461,6 +480,11 @@ TEST(get__another_thread_is_starting_ours__returns)
 TEST(get__another_thread_is_starting_the_reaper__returns)
 {
     start_beside(HMREG_MONITOR_MEMHOOKS);
+}
+
+TEST(get__another_thread_is_choosing_the_monitor__returns)
+{
+    start_beside(HMREG_MONITOR_DEFAULT);
 }
 
 /* The kernel accepts one at a time. */

@@ -380,9 +380,9 @@ static void *open_and_close(void *unused)
     return hmreg_open(&all_named, &lib) || hmreg_close(lib) ? "failed" : NULL;
 }
 
-/* In a process of its own, which forks while a thread is inside cuda's start. Returns the child's
- * result for a runtime. */
-static int fork_inside(enum hmreg_iface iface, const char *why)
+/* In a process of its own, which forks while a thread is inside a step of cuda's start. Returns the
+ * child's result for a runtime. */
+static int fork_inside(void (**step)(void), enum hmreg_iface iface, const char *why)
 {
     void *result = NULL;
     pthread_t thread;
@@ -392,13 +392,13 @@ static int fork_inside(enum hmreg_iface iface, const char *why)
     sem_init(&inside, 0, 0);
     sem_init(&go_on, 0, 0);
     vendors_reset();
-    vendors[HMREG_IFACE_CUDA].on_open = stay_inside;
+    *step = stay_inside;
     if (pthread_create(&thread, NULL, open_and_close, NULL))
         return 10;
     sem_wait(&inside);
     child = fork();
     if (child == 0) {
-        vendors[HMREG_IFACE_CUDA].on_open = NULL;
+        *step = NULL;
         child_sees_of(iface, why);
     }
     waitpid(child, &status, 0);
@@ -407,22 +407,30 @@ static int fork_inside(enum hmreg_iface iface, const char *why)
     return result ? 11 : WIFEXITED(status) ? WEXITSTATUS(status) : 12;
 }
 
-static void assert_refused_inside(enum hmreg_iface iface, const char *why)
+static void assert_refused_inside(void (**step)(void), enum hmreg_iface iface, const char *why)
 {
     test_forks_with_threads();
-    test_in_child(fork_inside(iface, why));
+    test_in_child(fork_inside(step, iface, why));
 }
+
+static void (**const start_of_cuda)(void) = &vendors[HMREG_IFACE_CUDA].on_open;
+static void (**const load_of_cuda)(void) = &vendors[HMREG_IFACE_CUDA].on_load;
 
 /* The child's copy of the runtime will never finish its start. */
 TEST_FIRST(fork__while_a_thread_is_in_the_runtimes_start__is_refused)
 {
-    assert_refused_inside(HMREG_IFACE_CUDA, "a parent of this process used cuda before fork()");
+    assert_refused_inside(start_of_cuda, HMREG_IFACE_CUDA,
+                          "a parent of this process used cuda before fork()");
 }
 
 /* Nor will the dynamic linker, if that thread was in it. */
 TEST_FIRST(fork__while_a_thread_is_in_another_runtimes_start__is_refused)
 {
-    assert_refused_inside(HMREG_IFACE_ZE, "was loading a runtime on another thread at fork()");
+    static const char why[] = "was loading a runtime on another thread at fork()";
+
+    assert_refused_inside(start_of_cuda, HMREG_IFACE_ZE, why);
+    assert_refused_inside(load_of_cuda, HMREG_IFACE_ZE, why);
+    assert_refused_inside(load_of_cuda, HMREG_IFACE_CUDA, why);
 }
 
 static atomic_int now_inside, most_inside;

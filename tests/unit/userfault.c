@@ -193,6 +193,13 @@ static bool need_nothing(struct userfault_client *client, uint64_t from, uint64_
 }
 
 /* Maps `pages` and watches the first ones, which are `watched_pages`; the others are free again. */
+static int watch(uint64_t start_addr, uint64_t end_addr)
+{
+    int rc = userfault_have_thread(userfault);
+
+    return rc ? rc : userfault_watch(userfault, start_addr, end_addr);
+}
+
 static char *open_and_watch(struct userfault_client *client, size_t watched_pages, size_t pages)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), len = watched_pages * page;
@@ -207,7 +214,7 @@ static char *open_and_watch(struct userfault_client *client, size_t watched_page
         test_skip("%s", hmreg_last_error()->text);
     assert_ok(rc);
     assert_int_equal(munmap(memory + len, pages * page - len), 0);
-    assert_int_equal(userfault_watch(userfault, (uintptr_t)memory, (uintptr_t)memory + len), 0);
+    assert_int_equal(watch((uintptr_t)memory, (uintptr_t)memory + len), 0);
     return memory;
 }
 
@@ -363,7 +370,7 @@ TEST(close__watched_memory_merged_with_the_stack__ends)
         userfault_close(userfault, &client);
         test_skip("another mapping is below the thread's stack");
     }
-    assert_int_equal(userfault_watch(userfault, (uintptr_t)memory, (uintptr_t)memory + page), 0);
+    assert_int_equal(watch((uintptr_t)memory, (uintptr_t)memory + page), 0);
     assert_true(mapping_at((uintptr_t)memory).end > stack);
     userfault_close(userfault, &client);
     assert_int_equal(munmap(memory, page), 0);
@@ -499,7 +506,7 @@ TEST(fork__while_the_spans_get_a_larger_place__child_lives)
         assert_ptr_equal(mmap(at, page, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
                          at);
-        assert_int_equal(userfault_watch(userfault, (uintptr_t)at, (uintptr_t)at + page), 0);
+        assert_int_equal(watch((uintptr_t)at, (uintptr_t)at + page), 0);
         block = malloc(4000);
     }
     assert_false(forks);
@@ -556,6 +563,7 @@ static uint64_t begin_of(const struct user *user)
 static void watch_users(const struct user *user)
 {
     needed = (struct span){begin_of(user), begin_of(user) + user->page};
+    monitor_have_thread(user->monitor);
     assert_true(monitor_watch(user->monitor, needed.start, needed.end));
 }
 
@@ -629,7 +637,7 @@ TEST(rest__watched_mapping_and_no_room_for_mappings__unwatched)
     assert_ptr_not_equal(free_place, MAP_FAILED);
     at = (char *)(uintptr_t)border - page;
     assert_int_equal(mprotect(at, 2 * page, PROT_READ | PROT_WRITE), 0);
-    assert_int_equal(userfault_watch(userfault, border - page, border + page), 0);
+    assert_int_equal(watch(border - page, border + page), 0);
     no_border = border;
     child = test_waiting_child(NULL);
     before = events();
@@ -658,7 +666,7 @@ TEST(rest__sandbox_has_begun_that_refuses_ioctl__nothing_stays_watched)
     assert_int_equal(munmap(memory, page), 0);
     all_refused = false;
     assert_false(userfault_is_usable(userfault));
-    assert_int_equal(userfault_watch(userfault, at, at + page), -EBADF);
+    assert_int_equal(watch(at, at + page), -EBADF);
     userfault_close(userfault, &client);
 }
 
@@ -743,10 +751,10 @@ TEST(watch__the_threads_own_memory_cannot_be_watched__fails_and_the_next_works)
 
     assert_true(userfault_rest(userfault));
     begin_fails = true;
-    assert_fails(userfault_watch(userfault, at, at + page), -ENOMEM, "a page of hmreg's own");
+    assert_fails(watch(at, at + page), -ENOMEM, "a page of hmreg's own");
     begin_fails = false;
     assert_int_equal((int)test_threads(), before);
-    assert_int_equal(userfault_watch(userfault, at, at + page), 0);
+    assert_int_equal(watch(at, at + page), 0);
     assert_int_equal((int)test_threads(), before + 1);
     userfault_close(userfault, &client);
     assert_int_equal(munmap(memory, page), 0);

@@ -432,12 +432,20 @@ static void uncount_watch(struct counter_monitor *counter)
     pthread_mutex_unlock(&counter->lock);
 }
 
-static int have_thread(struct counter_monitor *counter)
+static int fail_closed(const struct counter_monitor *counter)
+{
+    return hmreg_fail(-EBADF, "the program has closed the monitor's descriptor of %s",
+                      counter->device.ops->path);
+}
+
+int counter_monitor_have_thread(struct counter_monitor *counter)
 {
     int rc;
 
     if (atomic_load(&counter->runs))
         return 0;
+    if (!is_usable(counter))
+        return fail_closed(counter);
     rc = sharing_lock_to_start();
     if (rc)
         return rc;
@@ -449,10 +457,10 @@ static int have_thread(struct counter_monitor *counter)
 static int watch(struct counter_monitor *counter, struct hmreg_counter_range *range)
 {
     uint32_t left[UNWATCH_MOST], count;
-    int rc = have_thread(counter);
+    int rc;
 
-    if (rc)
-        return rc;
+    if (!atomic_load(&counter->runs))
+        return -ESRCH;
     pthread_mutex_lock(&counter->lock);
     count = take_left(counter, left);
     pthread_mutex_unlock(&counter->lock);
@@ -471,8 +479,7 @@ int counter_monitor_watch(struct counter_monitor *counter, uint64_t start_addr, 
     int rc;
 
     if (!is_usable(counter))
-        return hmreg_fail(-EBADF, "the program has closed the monitor's descriptor of %s",
-                          counter->device.ops->path);
+        return fail_closed(counter);
     count_watch(counter);
     rc = watch(counter, &range);
     if (rc)

@@ -24,14 +24,17 @@ int counter_monitor_open(enum counter_source source, struct counter_monitor **ou
 /* The client watches nothing any more. */
 void counter_monitor_close(struct counter_monitor *counter);
 
+/* Starts the thread that a watch needs, unless it runs. -ENOMEM, -EAGAIN; -EBADF: the program has
+ * closed the descriptor; a change of all memory was pushed, and nothing can be watched any more. */
+int counter_monitor_have_thread(struct counter_monitor *counter);
 /* Watches [start, end): later changes of its pages are counted. To be called before the pages are
  * pinned, with the range in its cache already. -ENOSPC: it watches as many ranges as it can; or
- * -ENOMEM, -EAGAIN, recorded. -EBADF: the program has closed the descriptor; a change of all memory
- * was pushed, and nothing can be watched any more. */
+ * -ENOMEM, -EAGAIN, recorded. -EBADF: as above. -ESRCH, not recorded: the thread does not run. */
 int counter_monitor_watch(struct counter_monitor *counter, uint64_t start, uint64_t end);
 /* Ends one watch of exactly this range. */
 void counter_monitor_unwatch(struct counter_monitor *counter, uint64_t start, uint64_t end);
-/* Ends the thread if no range is watched, or none can be any more. The next watch starts it. */
+/* Ends the thread if no range is watched, or none can be any more. counter_monitor_have_thread()
+ * starts it again. */
 void counter_monitor_rest(struct counter_monitor *counter);
 
 /* For the gates of domains whose memory it watches. */

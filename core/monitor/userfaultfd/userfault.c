@@ -22,8 +22,8 @@
  *
  * The thread has a table of descriptors of its own, so that it reads on when the program closes the
  * library's descriptor. Else a child that has a copy of that would keep the file open: the kernel
- * would still wait for each event to be read, and no thread would read. The thread begins with the
- * first range that is watched and may rest when none is: before and after, nothing of the process
+ * would still wait for each event to be read, and no thread would read. The thread begins before
+ * the first range is watched and may rest when none is: before and after, nothing of the process
  * is registered with the userfaultfd, the thread's own memory included.
  *
  * Locks: sharing.h's (what is open) is taken only by open, close and fork. `lock` guards the thread
@@ -336,15 +336,25 @@ static int end_begin(struct userfault *userfault)
                         : hmreg_fail_os(-rc, "userfaultfd refused to watch a page of hmreg's own");
 }
 
-static int have_thread(struct userfault *userfault)
+int userfault_have_thread(struct userfault *userfault)
 {
-    bool starts = !userfault->runs && !userfault->begins;
-    int rc = starts ? start_thread(userfault) : 0;
+    bool starts;
+    int rc;
 
+    if (atomic_load(&userfault->runs))
+        return 0;
+    if (!userfault_is_usable(userfault))
+        return -EBADF;
+    rc = thread_lock_to_start(&userfault->lock);
+    if (rc)
+        return rc;
+    starts = !userfault->runs && !userfault->begins;
+    rc = starts ? start_thread(userfault) : 0;
     if (!rc && userfault->begins) {
         rc = thread_await_begin(&userfault->begun, starts);
         rc = rc ? rc : end_begin(userfault);
     }
+    pthread_mutex_unlock(&userfault->lock);
     return rc;
 }
 
@@ -549,22 +559,6 @@ bool userfault_is_usable(struct userfault *userfault)
     return !atomic_load(&userfault->lost);
 }
 
-int userfault_watch(struct userfault *userfault, uint64_t start_addr, uint64_t end)
-{
-    int rc;
-
-    if (!userfault_is_usable(userfault))
-        return -EBADF;
-    rc = thread_lock_to_start(&userfault->lock);
-    if (rc)
-        return rc;
-    rc = have_thread(userfault);
-    if (!rc && !watching_add(&userfault->watching, start_addr, end))
-        rc = -EINVAL;
-    pthread_mutex_unlock(&userfault->lock);
-    return rc;
-}
-
 /* Where no thread would read its event nothing is registered, not even for a moment. */
 static bool lock_watched(struct userfault *userfault)
 {
@@ -575,6 +569,19 @@ static bool lock_watched(struct userfault *userfault)
         return true;
     pthread_mutex_unlock(&userfault->lock);
     return false;
+}
+
+int userfault_watch(struct userfault *userfault, uint64_t start_addr, uint64_t end)
+{
+    bool added;
+
+    if (!userfault_is_usable(userfault))
+        return -EBADF;
+    if (!lock_watched(userfault))
+        return -ESRCH;
+    added = watching_add(&userfault->watching, start_addr, end);
+    pthread_mutex_unlock(&userfault->lock);
+    return added ? 0 : -EINVAL;
 }
 
 void userfault_unwatch(struct userfault *userfault, uint64_t start_addr, uint64_t end,

@@ -35,12 +35,15 @@ int userfault_open(struct userfault_client *client, bool by_name, struct userfau
  * watched any more. */
 void userfault_close(struct userfault *userfault, struct userfault_client *client);
 
+/* Starts the thread that a watch needs, unless it runs. -EBADF, not recorded: see
+ * userfault_is_usable(). -EAGAIN, -ENOMEM, or another if a sandbox forbids it: the thread cannot be
+ * started. */
+int userfault_have_thread(struct userfault *userfault);
 /* Watches the mappings that contain [start, end): later changes are pushed. -EINVAL, not recorded:
  * the kernel cannot watch it, or part of it is not mapped; -EBADF, not recorded: see
- * userfault_is_usable(). -EAGAIN, -ENOMEM, or another if a sandbox forbids it: the thread cannot be
- * started. 0 does not mean that every change of this kind of memory is reported: see
- * notice_changes() in get_slow.c. A client whose needs() covers the range before this call keeps it
- * watched. */
+ * userfault_is_usable(); -ESRCH, not recorded: the thread does not run. 0 does not mean that every
+ * change of this kind of memory is reported: see notice_changes() in get_slow.c. A client whose
+ * needs() covers the range before this call keeps it watched. */
 int userfault_watch(struct userfault *userfault, uint64_t start, uint64_t end);
 /* A client no longer needs [start, end). Stops watching the mappings of which no client needs any
  * byte, except a few large ones (watched.h). unmapped: a change has unmapped the whole range. */
@@ -48,8 +51,9 @@ void userfault_unwatch(struct userfault *userfault, uint64_t start, uint64_t end
 /* Stops watching one of these large mappings, too. False: there is none. */
 bool userfault_tidy(struct userfault *userfault);
 
-/* Ends the thread, and what is still watched, if no client needs any memory; the next watch starts
- * it again. False: a client does, or the thread has not begun yet, for which nothing waits. */
+/* Ends the thread, and what is still watched, if no client needs any memory, until
+ * userfault_have_thread(). False: a client does, or the thread has not begun yet, for
+ * which nothing waits. */
 bool userfault_rest(struct userfault *userfault);
 
 /* False: the application has closed the descriptor. Then watches fail, and a change of all

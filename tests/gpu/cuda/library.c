@@ -368,7 +368,7 @@ TEST(vendor__its_hooks__all_kinds_reported)
     memcpy(&self.api.pointer_attributes, &entry, sizeof(entry));
     entry = dlsym(library, "cuPointerGetAttribute");
     memcpy(&self.api.pointer_attribute, &entry, sizeof(entry));
-    cuda_hooks_find(&self);
+    cuda_complete(&self.base);
     assert_null(strstr(self.base.runtime.unreported, "device, "));
     assert_null(strstr(self.base.runtime.unreported, "hooked"));
     assert_false(cuda_watch(&self.base, 4096, 1, NULL, NULL)); /* places them; it is no memory */
