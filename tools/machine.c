@@ -208,6 +208,7 @@ json_t *machine_environment(void)
                                         "HMREG_SYSCALLS",
                                         "HMREG_CACHE_MAX_COUNT",
                                         "HMREG_CACHE_MAX_SIZE",
+                                        "HMREG_FORK_MAX_SIZE",
                                         "FI_MR_CACHE_MONITOR",
                                         "FI_MR_CACHE_MAX_COUNT",
                                         "FI_MR_CACHE_MAX_SIZE",

@@ -17,13 +17,16 @@
  * need is seen, or the client finds `there` cleared; then reaper_join() waits for the thread's end
  * and starts another.
  *
+ * A thread that forks takes no lock that it would have to wait for, and sleeps on `progress`, which
+ * each of the reaper's calls of a client advances: see before_fork().
+ *
  * At exit(3) the thread stops before the destructor of any library runs, since a fabric that has
  * shut down must not be called.
  *
  * Locks: life_lock serializes start and stop; `lock`, taken inside it, guards the list, the visits,
- * `running` and `ended`. Under either, only is_due(), recurs() and needs() of a client are called.
- * The thread does not take life_lock, under which it is joined. All state is on a page that is
- * wiped in a forked child, where zeroes are an empty list and free locks.
+ * `running` and `ended`. Under either, only is_due(), recurs(), needs() and sheds() of a client are
+ * called. The thread does not take life_lock, under which it is joined. All state is on a page that
+ * is wiped in a forked child, where zeroes are an empty list and free locks.
  */
 #include "core/base/reaper.h"
 
@@ -33,6 +36,7 @@
 #include "core/base/thread.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -42,6 +46,8 @@
 
 #define REST_NS          3000000
 #define EXIT_PATIENCE_NS 500000000
+#define FORK_PATIENCE_NS 1000000000 /* without progress */
+#define FORK_REAPS       4096       /* calls of reap() for each client, at most */
 
 /* When the thread did what; the thread only. */
 struct reaper_times {
@@ -63,6 +69,8 @@ struct reaper {
     bool ended;   /* it has decided to end by itself */
     atomic_bool there;
     atomic_uint stopping;
+    atomic_uint forks, forks_served; /* how many forks have asked the thread; of these, served */
+    atomic_uint progress;
 };
 
 static _Atomic(void *) shared; /* struct reaper */
@@ -79,7 +87,7 @@ static void futex_wait(atomic_uint *word, unsigned value, const struct timespec 
 
 static void futex_wake(atomic_uint *word)
 {
-    kernel_call(SYS_futex, (long)word, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
+    kernel_call(SYS_futex, (long)word, FUTEX_WAKE_PRIVATE, INT_MAX, 0, 0, 0);
 }
 
 void reaper_set_idle(int64_t ns)
@@ -143,6 +151,11 @@ static bool may_end(struct reaper *reaper)
 
 /* ---- the thread ------------------------------------------------------------------------- */
 
+static bool has_forks(struct reaper *reaper)
+{
+    return atomic_load(&reaper->forks) != atomic_load(&reaper->forks_served);
+}
+
 static bool is_due(struct reaper_client *client)
 {
     return !atomic_load(&client->paused) && client->is_due(client);
@@ -150,7 +163,7 @@ static bool is_due(struct reaper_client *client)
 
 static bool anything_is_due(struct reaper *reaper)
 {
-    bool due = false;
+    bool due = has_forks(reaper);
 
     pthread_mutex_lock(&reaper->lock);
     for (struct reaper_client *client = reaper->clients; client && !due; client = client->next)
@@ -175,6 +188,13 @@ static bool anything_recurs(struct reaper *reaper)
     return recurs;
 }
 
+static void show_progress(struct reaper *reaper)
+{
+    atomic_fetch_add(&reaper->progress, 1);
+    if (has_forks(reaper))
+        futex_wake(&reaper->progress);
+}
+
 /* Calls a function of a client, which stays in the list during the visit. The lock is released for
  * each call, so a thread that pauses the client waits for one call at most. */
 static bool call(struct reaper *reaper, struct reaper_client *client,
@@ -190,7 +210,26 @@ static bool call(struct reaper *reaper, struct reaper_client *client,
     pthread_mutex_lock(&reaper->lock);
     client->visited = false;
     pthread_cond_broadcast(&reaper->left);
+    show_progress(reaper);
     return more;
+}
+
+/* Has the clients give back what a fork would copy. With the lock held. */
+static void serve_forks(struct reaper *reaper)
+{
+    unsigned forks = atomic_load(&reaper->forks);
+
+    if (!has_forks(reaper))
+        return;
+    for (struct reaper_client *client = reaper->clients; client; client = client->next) {
+        if (!client->sheds || !client->sheds(client) || !call(reaper, client, client->shed))
+            continue;
+        for (int i = 0; i < FORK_REAPS && call(reaper, client, client->reap); i++)
+            ;
+    }
+    atomic_store(&reaper->forks_served, forks);
+    atomic_fetch_add(&reaper->progress, 1);
+    futex_wake(&reaper->progress);
 }
 
 /* Serves all clients that are due. False: none was. */
@@ -200,6 +239,7 @@ static bool go_round(struct reaper *reaper)
     bool due = false;
 
     pthread_mutex_lock(&reaper->lock);
+    serve_forks(reaper);
     for (client = reaper->clients; client; client = client->next) {
         if (!is_due(client))
             continue;
@@ -401,12 +441,78 @@ static void *run(void *arg)
             continue;
         }
         do {
-            futex_wait(&reaper->stopping, 0, &rest);
+            if (!has_forks(reaper))
+                futex_wait(&reaper->stopping, 0, &rest);
             recur_if_due(reaper, &times);
         } while (!atomic_load(&reaper->stopping) && go_round(reaper));
     }
     atomic_store(&awake, 1);
+    show_progress(reaper); /* a fork that waits sees `stopping` */
     return NULL;
+}
+
+/* ---- forks ------------------------------------------------------------------------------- */
+
+static _Atomic int64_t fork_patience = FORK_PATIENCE_NS;
+
+/* Is there something to be given back, or does the thread do so for an earlier fork? If the lock is
+ * not free, yes: a signal handler that forks may have stopped the thread that holds it. */
+static bool anything_sheds(struct reaper *reaper)
+{
+    bool sheds = has_forks(reaper);
+
+    if (sheds || pthread_mutex_trylock(&reaper->lock))
+        return true;
+    for (struct reaper_client *client = reaper->clients; client && !sheds; client = client->next)
+        sheds = client->sheds && client->sheds(client);
+    pthread_mutex_unlock(&reaper->lock);
+    return sheds;
+}
+
+/* Waits until the thread has served the fork, or makes no progress. */
+static bool await_served(struct reaper *reaper, unsigned fork, int64_t patience)
+{
+    unsigned seen = atomic_load(&reaper->progress);
+    int64_t until = now() + patience;
+
+    while ((int)(atomic_load(&reaper->forks_served) - fork) < 0) {
+        int64_t left = until - now();
+        struct timespec most = {.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
+
+        if (atomic_load(&reaper->stopping))
+            return true;
+        if (left <= 0)
+            return false;
+        futex_wait(&reaper->progress, seen, &most);
+        if (atomic_load(&reaper->progress) != seen) {
+            seen = atomic_load(&reaper->progress);
+            until = now() + patience;
+        }
+    }
+    return true;
+}
+
+/* Forks that are not served wait for twice FORK_PATIENCE_NS, all together: each time the forking
+ * thread may hold what the reaper needs. */
+static void wait_for_reaper(struct reaper *reaper)
+{
+    int64_t patience = atomic_load(&fork_patience);
+    unsigned fork = atomic_fetch_add(&reaper->forks, 1) + 1;
+
+    reaper_wake();
+    patience = await_served(reaper, fork, patience) ? FORK_PATIENCE_NS : patience / 2;
+    atomic_store(&fork_patience, patience);
+}
+
+static void before_fork(void)
+{
+    struct reaper *reaper = atomic_load(&shared);
+    int before = errno;
+
+    if (reaper && atomic_load(&reaper->there) && !pthread_equal(reaper->thread, pthread_self()) &&
+        anything_sheds(reaper))
+        wait_for_reaper(reaper);
+    errno = before;
 }
 
 /* ---- start and stop --------------------------------------------------------------------- */
@@ -464,9 +570,18 @@ static void at_exit(void)
     }
 }
 
-static bool register_at_exit(void)
+static atomic_int handled;
+
+static void in_child(void)
 {
-    return atexit(at_exit) == 0;
+    process_once_done(&handled);
+}
+
+/* So late that the program's allocator, and the monitors, have registered their handlers: those
+ * are called after before_fork(), and the locks that they take are free until then. */
+static bool register_handlers(void)
+{
+    return atexit(at_exit) == 0 && pthread_atfork(before_fork, NULL, in_child) == 0;
 }
 
 /* With life_lock held. Joins the thread, which was asked to stop or has decided to end. */
@@ -493,14 +608,12 @@ static bool has_ended(struct reaper *reaper)
 /* With life_lock held. */
 static bool start(struct reaper *reaper)
 {
-    static atomic_int registered;
-
     if (reaper->running && !has_ended(reaper))
         return true;
     if (reaper->running)
         join_thread(reaper);
-    if (!process_once(&registered, register_at_exit)) {
-        hmreg_fail(-ENOMEM, "hmreg has no memory for the reaper's exit handler");
+    if (!process_once(&handled, register_handlers)) {
+        hmreg_fail(-ENOMEM, "hmreg has no memory for the reaper's handlers of exit and fork");
         return false;
     }
     atomic_store(&reaper->stopping, 0);

@@ -6,6 +6,10 @@
  * wakes once and releases resources that the clients kept for their next regions. What recurs it
  * does each time that so many seconds have passed, whatever else is due meanwhile.
  *
+ * Before fork(2) it also has the clients give back what the kernel would copy for the child, since
+ * the forking thread may hold locks that this takes, such as its allocator's. The fork waits while
+ * the thread makes progress.
+ *
  * The thread exists only while a client needs it: reaper_join() starts it, and it ends when no
  * client has needed it for that time, or at once by reaper_rest(). A process with a second thread
  * cannot make a user namespace (unshare(2)). A forked child has no thread until it starts one.
@@ -18,8 +22,8 @@
 #include <stdint.h>
 
 /* A client: the caches of a domain. The reaper's thread calls these functions without the reaper's
- * lock, except is_due(), recurs() and needs(), which are called under that lock; is_due() and
- * needs() by any thread in a call of the reaper. */
+ * lock, except is_due(), recurs(), needs() and sheds(), which are called under that lock; is_due()
+ * and needs() by any thread in a call of the reaper, sheds() by any thread that forks. */
 struct reaper_client {
     /* Is there work? Only reads. */
     bool (*is_due)(struct reaper_client *client);
@@ -37,6 +41,10 @@ struct reaper_client {
      * reads, and waits for no thread. A client that does not need the thread says so until a call
      * of reaper_join() has begun. NULL: yes. */
     bool (*needs)(struct reaper_client *client);
+    /* Before a fork: is there something to give back? Only reads. NULL: no. */
+    bool (*sheds)(struct reaper_client *client);
+    /* Prepares that for reap(). False: there was nothing. */
+    bool (*shed)(struct reaper_client *client);
     /* Private to the reaper. */
     struct reaper_client *next;
     atomic_uint paused;

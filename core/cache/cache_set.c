@@ -31,6 +31,8 @@ static bool on_tidy(struct reaper_client *client);
 static bool recur(struct reaper_client *client);
 static bool recurs(struct reaper_client *client);
 static bool needs_reaper(struct reaper_client *client);
+static bool sheds(struct reaper_client *client);
+static bool shed(struct reaper_client *client);
 
 static struct cache_set *set_of(struct listener *listener)
 {
@@ -188,7 +190,9 @@ struct cache_set *cache_set_new(struct hmreg_domain *domain)
                                          .tidy = on_tidy,
                                          .recurs = recurs,
                                          .recur = recur,
-                                         .needs = needs_reaper};
+                                         .needs = needs_reaper,
+                                         .sheds = sheds,
+                                         .shed = shed};
     monitor_attach(set->monitor, &set->listener);
     cache_set_join(set);
     return set;
@@ -394,7 +398,7 @@ unsigned cache_set_flush(struct cache_set *set)
     sync_all(set); /* entries whose memory changed do not count as evicted */
     undone_retry(set->domain, UINT_MAX);
     retry_busy(set, UINT_MAX);
-    cache_empty(&set->pool);
+    (void)cache_empty(&set->pool, NULL);
     cache_set_free_unpublished(set);
     return cache_entries(&set->pool);
 }
@@ -491,6 +495,27 @@ static bool needs_reaper(struct reaper_client *client)
 
     return atomic_load(&set->untidy) || atomic_load(&set->reaping) ||
            cache_needs_reaper(&set->pool);
+}
+
+/* The kernel copies pinned pages of the process for a forked child (Linux 5.9). */
+static bool sheds(struct reaper_client *client)
+{
+    struct cache_set *set = set_of_reaper(client);
+
+    return set->domain->caps.pins && atomic_load(&set->pool.served) &&
+           cache_stats_bytes(&set->caches[HMREG_IFACE_SYSTEM].stats) >
+               set->domain->lib->settings.fork_bytes;
+}
+
+static bool shed(struct reaper_client *client)
+{
+    struct cache *cache = &set_of_reaper(client)->caches[HMREG_IFACE_SYSTEM];
+    unsigned count = cache_empty(cache->pool, cache);
+
+    pthread_mutex_lock(&cache->pool->lock);
+    cache_stats_evicted(&cache->stats, 0, count);
+    pthread_mutex_unlock(&cache->pool->lock);
+    return count;
 }
 
 static int64_t now(void)

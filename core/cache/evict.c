@@ -358,9 +358,15 @@ bool cache_make_wanted(struct cache_pool *pool)
 
 /* ---- emptying all caches --------------------------------------------------------------- */
 
+/* only: NULL: of any cache. */
+static bool is_live_of(const struct mr_body *body, const struct cache *only)
+{
+    return body->state == CACHE_LIVE && (!only || body->cache == only->index);
+}
+
 /* One hold of the lock for the entries from number *next on, which it advances. False: none is
  * left. */
-static bool withdraw_some(struct cache_pool *pool, uint32_t *next)
+static bool withdraw_some(struct cache_pool *pool, const struct cache *only, uint32_t *next)
 {
     uint32_t end = *next + CACHE_PASSED;
     bool more;
@@ -369,7 +375,7 @@ static bool withdraw_some(struct cache_pool *pool, uint32_t *next)
     for (; *next < end && *next < pool->fresh; ++*next) {
         struct hmreg_mr *entry = cache_entry_at(pool, *next);
 
-        if (entry_body(entry)->state != CACHE_LIVE)
+        if (!is_live_of(entry_body(entry), only))
             continue;
         if (entry_is_hot(entry))
             entry_next_sequence(entry);
@@ -381,11 +387,12 @@ static bool withdraw_some(struct cache_pool *pool, uint32_t *next)
 }
 
 /* Retires the entry if it is idle. Returns whether it did. */
-static bool retire_if_idle(struct cache_pool *pool, struct hmreg_mr *entry)
+static bool retire_if_idle(struct cache_pool *pool, const struct cache *only,
+                           struct hmreg_mr *entry)
 {
     struct mr_body *body = entry_body(entry);
 
-    if (body->state != CACHE_LIVE)
+    if (!is_live_of(body, only))
         return false;
     if (body->withdrawn)
         body->cold = true;
@@ -396,7 +403,8 @@ static bool retire_if_idle(struct cache_pool *pool, struct hmreg_mr *entry)
     return true;
 }
 
-static bool retire_some_idle(struct cache_pool *pool, uint32_t *next)
+static bool retire_some_idle(struct cache_pool *pool, const struct cache *only, uint32_t *next,
+                             unsigned *count)
 {
     uint32_t end = *next + CACHE_PASSED;
     unsigned retired = 0;
@@ -404,23 +412,26 @@ static bool retire_some_idle(struct cache_pool *pool, uint32_t *next)
 
     pthread_mutex_lock(&pool->lock);
     for (; *next < end && *next < pool->fresh && retired < CACHE_BATCH; ++*next)
-        retired += retire_if_idle(pool, cache_entry_at(pool, *next));
+        retired += retire_if_idle(pool, only, cache_entry_at(pool, *next));
     more = *next < pool->fresh;
     pthread_mutex_unlock(&pool->lock);
+    *count += retired;
     return more;
 }
 
 /* One barrier for all of them, since it may take a millisecond. Of two that empty the caches at the
  * same time, one could take the other's marks for its own. */
-void cache_empty(struct cache_pool *pool)
+unsigned cache_empty(struct cache_pool *pool, const struct cache *only)
 {
     uint32_t withdrawn = STABLE_ARRAY_FIRST, retired = STABLE_ARRAY_FIRST;
+    unsigned count = 0;
 
     pthread_mutex_lock(&pool->emptying);
-    while (withdraw_some(pool, &withdrawn))
+    while (withdraw_some(pool, only, &withdrawn))
         ;
     thread_cache_barrier(&pool->thread_caches);
-    while (retire_some_idle(pool, &retired))
+    while (retire_some_idle(pool, only, &retired, &count))
         ;
     pthread_mutex_unlock(&pool->emptying);
+    return count;
 }

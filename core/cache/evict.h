@@ -70,7 +70,7 @@ unsigned cache_evict(struct cache *cache, unsigned count, int code, unsigned *vi
                      uint64_t *bytes);
 /* Changes the limits, and evicts idle entries while the cache exceeds them. */
 void cache_change_limits(struct cache *cache, uint64_t max_regions, uint64_t max_bytes);
-/* Retires every idle entry of all caches. */
-void cache_empty(struct cache_pool *pool);
+/* Retires every idle entry of one cache; NULL: of all. Returns how many. */
+unsigned cache_empty(struct cache_pool *pool, const struct cache *only);
 
 #endif

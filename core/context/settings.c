@@ -18,6 +18,7 @@
 #define ALL_IFACES          ((1u << HMREG_IFACE_COUNT) - 1)
 #define DEFAULT_MAX_REGIONS 4096
 #define UNKNOWN_MAX_BYTES   (UINT64_C(1) << 30)
+#define DEFAULT_FORK_BYTES  (UINT64_C(16) << 20)
 
 /* HMREG_IFACE_COUNT: no iface has this name. */
 static int iface_named(const char *name, size_t len)
@@ -241,6 +242,7 @@ static int read_environment(struct settings *out)
     rc = rc ? rc : read_number("FI_MR_CACHE_MAX_SIZE", &out->max_bytes);
     rc = rc ? rc : read_number("HMREG_CACHE_MAX_COUNT", &out->all_regions);
     rc = rc ? rc : read_number("HMREG_CACHE_MAX_SIZE", &out->all_bytes);
+    rc = rc ? rc : read_number("HMREG_FORK_MAX_SIZE", &out->fork_bytes);
     rc = rc ? rc : read_checks(out->check);
     rc = rc ? rc : read_ways(out->ways);
     return rc;
@@ -295,6 +297,7 @@ int settings_read(const struct hmreg_config *callers, struct settings *out)
         .max_bytes = half_of_memory(),
         .all_regions = HMREG_LIMIT_NONE,
         .all_bytes = HMREG_LIMIT_NONE,
+        .fork_bytes = DEFAULT_FORK_BYTES,
         .check = {HMREG_CHECK_ALWAYS, HMREG_CHECK_ALWAYS, HMREG_CHECK_ALWAYS, HMREG_CHECK_ALWAYS},
     };
     struct hmreg_config config = {0};
@@ -311,6 +314,8 @@ int settings_read(const struct hmreg_config *callers, struct settings *out)
         settings.monitor = config.monitor;
         settings.monitor_if_there = false;
     }
+    if (config.fork_max_bytes)
+        settings.fork_bytes = config.fork_max_bytes;
     settings.log.callback = config.log;
     settings.log.context = config.log_context;
     if (settings.plain_calls)

@@ -60,6 +60,12 @@ static inline void cache_stats_set(struct cache_stats *stats, enum stats_count w
  * thread at a time. */
 void cache_stats_used(struct cache_stats *stats, uint64_t regions, uint64_t bytes);
 
+/* The bytes that the cache holds now. Any thread. */
+static inline uint64_t cache_stats_bytes(const struct cache_stats *stats)
+{
+    return atomic_load_explicit(&stats->block->counts[STATS_BYTES], memory_order_relaxed);
+}
+
 /* Counts n evicted regions; one thread at a time. code: 0: evicted for a limit; else the error of
  * the registration that they were evicted for. */
 void cache_stats_evicted(struct cache_stats *stats, int code, unsigned n);

@@ -130,7 +130,7 @@ struct hmreg_stats {
                                 failed with -EBUSY and is to be repeated */
     uint64_t caches;         /* caches that these numbers sum up */
     uint64_t shown;          /* of these, caches that other processes can see (hmreg stats) */
-    uint64_t evicted_limit;  /* evictions because of a limit */
+    uint64_t evicted_limit;  /* evictions because of a limit, or before a fork */
     uint64_t evicted_memory; /* evictions because a registration failed with -ENOMEM */
     uint64_t evicted_room;   /* ... with -ENOSPC */
     uint64_t evicted_keys;   /* ... with -HMREG_ENOKEY */

@@ -209,6 +209,10 @@ struct hmreg_config {
      * set, the library writes to stderr only if it cannot cache host memory at all. */
     void (*log)(enum hmreg_log_level level, const char *text, void *log_context);
     void *log_context;
+    uint64_t fork_max_bytes; /* Before fork(2) a domain whose fabric pins host memory, which the
+                                kernel copies for the child, gives back its idle regions of it if
+                                it caches more bytes than this. 0: HMREG_FORK_MAX_SIZE, else 16 MiB;
+                                HMREG_LIMIT_NONE: never. */
 };
 
 /*
@@ -220,17 +224,10 @@ struct hmreg_config {
  * started, which owns no memory before.
  * config: NULL for the defaults; read during the call only. *out: close it with hmreg_close().
  * An absent or broken runtime is not an error; hmreg_runtime_query() gives the reason.
- * -EINVAL: out is NULL, config's size, ifaces or monitor is not an accepted value, or an
- *   environment variable has an invalid value: HMREG_IFACES (comma-separated iface names),
- *   FI_MR_CACHE_MONITOR (counter, userfaultfd or uffd, memhooks, import, disabled; kdreg2
- * if it serves, else the default), FI_MR_CUDA_CACHE_MONITOR_ENABLED, _ROCR_, _ZE_,
- * HMREG_SYNC_MEMOPS (0 or 1), HMREG_CACHE_CHECK (always or notice, or a list such as
- * system=notice,cuda=always), FI_MR_CACHE_MAX_COUNT, FI_MR_CACHE_MAX_SIZE, HMREG_CACHE_MAX_COUNT,
- * _SIZE (a number), HMREG_STATS, HMREG_DEVICE_MONITOR (on, off), HMREG_SYSCALLS (all, plain: see
- * hmreg-syscalls(7); plain with the monitor memhooks or userfaultfd), HMREG_DMABUF_WAYS (ways of
- * path dmabuf, such as data-direct,plain; see config.ways), HMREG_DEBUG (puts, claims, or both with
- * a comma), HMREG_LOG (off, error, warn, info, debug: the least severe level that is written to
- * stderr). -EOPNOTSUPP: memhooks was requested, and the code of this program's libc, or of a
+ * -EINVAL: out is NULL; config's size, ifaces or monitor is not an accepted value; an environment
+ *   variable (hmreg(7) lists them) has another value than those that the error's text names; or
+ *   HMREG_SYSCALLS is plain and the monitor memhooks or userfaultfd was requested.
+ * -EOPNOTSUPP: memhooks was requested, and the code of this program's libc, or of a
  * library that interposes on it, cannot be hooked; the error's text names the function and the
  * reason. -EPERM, -ENOSYS: userfaultfd was requested, and the kernel has or permits none. -ENOENT,
  * -EACCES, -EDQUOT: counter was requested, and /dev/hmreg is absent, refused or full. -ENOMEM,

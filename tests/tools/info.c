@@ -129,6 +129,7 @@ TEST(document__every_variable_that_is_read__is_shown_and_heeded)
         {"HMREG_SYSCALLS", "all"},
         {"HMREG_CACHE_MAX_COUNT", "100"},
         {"HMREG_CACHE_MAX_SIZE", "1000000"},
+        {"HMREG_FORK_MAX_SIZE", "1000000"},
         {"FI_MR_CACHE_MONITOR", "import"},
         {"FI_MR_CACHE_MAX_COUNT", "100"},
         {"FI_MR_CACHE_MAX_SIZE", "1000000"},

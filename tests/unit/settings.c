@@ -16,6 +16,7 @@ static const char *const names[] = {
     "HMREG_DEVICE_MONITOR",
     "HMREG_SYSCALLS",
     "HMREG_LOG",
+    "HMREG_FORK_MAX_SIZE",
 };
 
 static void take_line(enum hmreg_log_level level, const char *text, void *context)
@@ -83,6 +84,7 @@ TEST(read__wrong_values__inval_and_the_accepted_ones)
         {"FI_MR_CACHE_MAX_SIZE", "1G", "a number"},
         {"FI_MR_CACHE_MAX_SIZE", "18446744073709551616", "a number"},
         {"FI_MR_CACHE_MAX_SIZE", "1.5", "a number"},
+        {"HMREG_FORK_MAX_SIZE", "never", "a number from 0 to 18446744073709551615"},
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -231,6 +233,23 @@ TEST(read__limits__from_zero_to_none)
     assert_ok(settings_read(NULL, &settings));
     assert_true(settings.max_regions == HMREG_LIMIT_NONE);
     assert_int_equal(settings.max_bytes, 0);
+    clear_environment();
+}
+
+TEST(read__bytes_kept_at_a_fork__config_before_the_environment)
+{
+    struct hmreg_config config = {.size = sizeof(config)};
+    struct settings settings;
+
+    clear_environment();
+    assert_ok(settings_read(&config, &settings));
+    assert_int_equal(settings.fork_bytes, 16 << 20);
+    setenv("HMREG_FORK_MAX_SIZE", "0", 1);
+    assert_ok(settings_read(&config, &settings));
+    assert_int_equal(settings.fork_bytes, 0);
+    config.fork_max_bytes = HMREG_LIMIT_NONE;
+    assert_ok(settings_read(&config, &settings));
+    assert_true(settings.fork_bytes == HMREG_LIMIT_NONE);
     clear_environment();
 }
 
