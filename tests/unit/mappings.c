@@ -244,6 +244,7 @@ TEST(userfaultfd__rests__neighbours_without_a_page_become_one_when_alike)
     if (!is_strict())
         test_skip("the kernel lets a userfaultfd unregister what is another's");
     assert_ok(userfault_open(&client, true, &userfault));
+    assert_ok(userfault_have_thread(userfault));
     assert_int_equal(userfault_watch(userfault, (uintptr_t)three, (uintptr_t)two), 0);
     assert_int_equal(mprotect(two, page, PROT_READ | PROT_WRITE), 0);
     assert_false(are_one(two, page));
