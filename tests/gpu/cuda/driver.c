@@ -30,6 +30,7 @@ static void load_entries(void *library)
     load_entry(library, "hmreg_fake_control", &control);
     load_entry(library, "hmreg_fake_cuda_contexts", &cu.contexts);
     load_entry(library, "hmreg_fake_cuda_virtual", &cu.virtuals);
+    load_entry(library, "hmreg_fake_cuda_undefined", &cu.undefined);
     load_entry(library, "hmreg_fake_cuda_graphics", &cu.graphics);
     cu.fake = control ? control() : NULL;
 }

@@ -24,9 +24,10 @@ struct driver {
     CUDA_ENTRIES(CUDA_MEMBER, CUDA_MEMBER)
     CUDA_TEST_ENTRIES(CUDA_MEMBER)
     CUDA_OTHER_ENTRIES(CUDA_MEMBER)
-    const struct fake_control *fake; /* NULL: a real driver */
-    unsigned long (*contexts)(void); /* alive; fake only */
-    unsigned long (*virtuals)(void); /* reservations and physical allocations; fake only */
+    const struct fake_control *fake;  /* NULL: a real driver */
+    unsigned long (*contexts)(void);  /* alive; fake only */
+    unsigned long (*virtuals)(void);  /* reservations and physical allocations; fake only */
+    unsigned long (*undefined)(void); /* queries after cuMemFreeAsync(); fake only */
     struct cuda_graphics *(*graphics)(size_t len); /* memory of a graphics API; fake only */
 };
 extern struct driver cu;

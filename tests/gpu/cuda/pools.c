@@ -81,7 +81,7 @@ TEST(free__in_stream_order__ends_the_region_and_nothing_is_asked)
     struct fixture fixture = begin();
     unsigned long long memory = 0;
     struct hmreg_mr *mr = NULL;
-    unsigned long asked;
+    unsigned long asked, undefined = cu.undefined();
 
     CU(cu.alloc_async(&memory, BYTES, NULL));
     assert_ok(hmreg_mr_get(fixture.domain, as_pointer(memory), BYTES, HMREG_ACCESS_REMOTE, &mr));
@@ -96,6 +96,7 @@ TEST(free__in_stream_order__ends_the_region_and_nothing_is_asked)
     assert_int_equal(test_stats_of(fixture.domain).regions, 0);
     assert_int_equal(
         cu.fake->calls("cuPointerGetAttribute") + cu.fake->calls("cuPointerGetAttributes"), asked);
+    assert_int_equal(cu.undefined(), undefined);
     end(&fixture);
 }
 
@@ -127,15 +128,15 @@ struct graph {
     struct cuda_graph_exec *exec;
 };
 
-static struct graph instantiate(struct cuda_graph *graph)
+static struct graph instantiate(struct cuda_graph *graph, unsigned long long flags)
 {
     struct graph made = {.graph = graph};
 
-    CU(cu.graph_instantiate(&made.exec, graph, 0));
+    CU(cu.graph_instantiate(&made.exec, graph, flags));
     return made;
 }
 
-static struct graph allocating(unsigned long long *addr)
+static struct graph allocating(unsigned long long *addr, unsigned long long flags)
 {
     struct cuda_alloc_node params = {.size = BYTES};
     struct cuda_graph *graph = NULL;
@@ -146,7 +147,7 @@ static struct graph allocating(unsigned long long *addr)
     CU(cu.graph_create(&graph, 0));
     CU(cu.graph_alloc(&node, graph, NULL, 0, &params));
     *addr = params.addr;
-    return instantiate(graph);
+    return instantiate(graph, flags);
 }
 
 static struct graph freeing(unsigned long long addr)
@@ -156,7 +157,7 @@ static struct graph freeing(unsigned long long addr)
 
     CU(cu.graph_create(&graph, 0));
     CU(cu.graph_free(&node, graph, NULL, 0, addr));
-    return instantiate(graph);
+    return instantiate(graph, 0);
 }
 
 static void destroy(const struct graph *graph)
@@ -169,7 +170,7 @@ TEST(get__freed_by_a_graphs_node__the_new_memory)
 {
     struct fixture fixture = begin();
     unsigned long long addr = 0, pool = 0;
-    struct graph allocates = allocating(&addr), frees = freeing(addr);
+    struct graph allocates = allocating(&addr, 0), frees = freeing(addr);
     struct cuda_node *node = NULL;
 
     for (unsigned char launch = 1; launch <= 3; launch++) {
@@ -177,13 +178,54 @@ TEST(get__freed_by_a_graphs_node__the_new_memory)
         write_by_peer(&fixture, addr, launch);
         CU(cu.graph_launch(frees.exec, NULL));
     }
-    assert_int_equal(test_stats_of(fixture.domain).uncached,
-                     6);                    /* no answer tells the launches apart */
+    /* no answer tells the launches apart */
+    assert_int_equal(test_stats_of(fixture.domain).uncached, 6);
     CU(cu.alloc_async(&pool, BYTES, NULL)); /* of no node */
     assert_int_equal(cu.graph_free(&node, frees.graph, NULL, 0, pool), CUDA_INVALID_VALUE);
     CU(cu.free_async(pool, NULL));
     destroy(&frees);
     destroy(&allocates);
+    CU(cu.graph_trim(0));
+    end(&fixture);
+}
+
+TEST(get__freed_by_the_next_launch__the_new_memory)
+{
+    struct fixture fixture = begin();
+    unsigned long long addr = 0;
+    struct graph graph = allocating(&addr, CUDA_GRAPH_AUTO_FREE);
+
+    for (unsigned char launch = 1; launch <= 3; launch++) {
+        CU(cu.graph_launch(graph.exec, NULL));
+        write_by_peer(&fixture, addr, launch);
+    }
+    assert_int_equal(test_stats_of(fixture.domain).uncached, 6);
+    CU(cu.free_async(addr, NULL));
+    destroy(&graph);
+    CU(cu.graph_trim(0));
+    end(&fixture);
+}
+
+/* It looks like a graph's. */
+TEST(get__memory_of_a_pool__cached_unless_memory_is_reserved_for_graphs)
+{
+    struct fixture fixture = begin();
+    unsigned long long addr = 0, pool = 0;
+    struct graph graph = allocating(&addr, 0);
+
+    CU(cu.alloc_async(&pool, BYTES, NULL));
+    CU(cu.graph_launch(graph.exec, NULL));
+    write_by_peer(&fixture, pool, 1);
+    assert_int_equal(test_stats_of(fixture.domain).uncached, 2);
+    CU(cu.free_async(addr, NULL));
+    write_by_peer(&fixture, pool, 2); /* no graph uses it now, and yet it is reserved */
+    assert_int_equal(test_stats_of(fixture.domain).uncached, 4);
+    CU(cu.graph_trim(0));
+    write_by_peer(&fixture, pool, 3);
+    assert_int_equal(test_stats_of(fixture.domain).uncached, 4);
+    assert_int_equal(test_stats_of(fixture.domain).hits, 1);
+    CU(cu.free_async(pool, NULL));
+    destroy(&graph);
     end(&fixture);
 }
 
@@ -198,6 +240,7 @@ TEST(get__of_virtual_memory_whose_end_is_not_reported__not_cached)
     size_t len;
 
     test_setenv("HMREG_DEVICE_MONITOR", "off");
+    test_setenv("HMREG_FAKE_CUDA_REUSE_IDS", "1");
     fixture = begin();
     len = 2 * cu_granule();
     addr = cu_reserve(len);

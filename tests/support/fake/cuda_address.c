@@ -89,6 +89,7 @@ static int since(const char *symbol)
         {"cuDeviceGetDefaultMemPool", 11020},
         {"cuDeviceGetGraphMemAttribute", 11040},
         {"cuDeviceGetPCIBusId", 4010},
+        {"cuDeviceGraphMemTrim", 11040},
         {"cuDevicePrimaryCtxGetState", 7000},
         {"cuDevicePrimaryCtxRelease", 7000},
         {"cuDevicePrimaryCtxRelease_v2", 11000},

@@ -45,6 +45,7 @@ enum {
 };
 
 enum { CUDA_HOSTALLOC_WRITECOMBINED = 4 };
+enum { CUDA_GRAPH_AUTO_FREE = 1 }; /* flag of cuGraphInstantiateWithFlags */
 enum { CUDA_HANDLE_POSIX_FD = 1 }; /* memory that can be shared by a descriptor */
 enum { CUDA_IPC_LAZY_PEER_ACCESS = 1 };
 enum { CUDA_MEMORY_PINNED = 1 };      /* type of a cuda_memory_prop */
@@ -161,6 +162,7 @@ struct cuda_ipc {
     ENTRY(graph_launch, cuGraphLaunch,                                                             \
           (struct cuda_graph_exec * exec, struct cuda_stream * stream))                            \
     ENTRY(graph_exec_destroy, cuGraphExecDestroy, (struct cuda_graph_exec * exec))                 \
+    ENTRY(graph_trim, cuDeviceGraphMemTrim, (int device))                                          \
     ENTRY(graph_destroy, cuGraphDestroy, (struct cuda_graph * graph))                              \
     ENTRY(module_load, cuModuleLoadData, (struct cuda_module * *module, const void *image))        \
     ENTRY(module_global, cuModuleGetGlobal_v2,                                                     \

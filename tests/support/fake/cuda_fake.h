@@ -22,7 +22,8 @@
  *   HMREG_FAKE_CUDA_COHERENT=mask   these devices use the CPU's page tables, as behind Grace
  *   HMREG_FAKE_CUDA_NO_PCIE=mask    these devices refuse dmabufs with the PCIe mapping
  *   HMREG_FAKE_CUDA_NO_MAPPING=1    a driver without the MAPPING attributes and block ids
- *   HMREG_FAKE_CUDA_REUSE_IDS=1     ids of physical memory are used again once it is gone
+ *   HMREG_FAKE_CUDA_REUSE_IDS=1     ids of physical memory are used again once it has no handle
+ *                                   and no mapping, though a descriptor may hold it
  * FAKE_CUDA_VERSION, when compiled: the driver this one is as old as; 13000 if not set.
  */
 #ifndef TESTS_FAKE_CUDA_FAKE_H
@@ -44,6 +45,8 @@ CUDA_OTHER_ENTRIES(CUDA_DECLARE)
 /* For tests: the number of contexts of both kinds; of reservations and physical allocations. */
 __attribute__((visibility("default"))) unsigned long hmreg_fake_cuda_contexts(void);
 __attribute__((visibility("default"))) unsigned long hmreg_fake_cuda_virtual(void);
+/* Queries of attributes after cuMemFreeAsync(), whose answers are undefined. */
+__attribute__((visibility("default"))) unsigned long hmreg_fake_cuda_undefined(void);
 /* Memory of a graphics API, registered with CUDA; cuGraphicsUnregisterResource frees it. */
 __attribute__((visibility("default"))) struct cuda_graphics *hmreg_fake_cuda_graphics(size_t len);
 
@@ -114,6 +117,9 @@ struct memory {
 
 /* The memory that contains the device or the host address. */
 struct memory *fake_cuda_memory(uint64_t addr);
+/* Memory of a pool that cuMemFreeAsync() has freed, and that no call has waited for since. */
+struct memory *fake_cuda_freed(uint64_t addr);
+void fake_cuda_forget_freed(void);
 /* The memory, of any kind, whose host pages contain [addr, addr+len). */
 struct memory *fake_cuda_pages(uint64_t addr, size_t len);
 /* Frees the memory of a destroyed context. */

@@ -87,12 +87,29 @@ static void widen_to_pool(struct view *view)
     view->size = ((end + chunk - 1) & ~(chunk - 1)) - view->start;
 }
 
+static unsigned long undefined; /* queries */
+
+unsigned long hmreg_fake_cuda_undefined(void)
+{
+    return undefined;
+}
+
+/* After cuMemFreeAsync() answers are undefined: as before, or as of no memory, by turns. */
+static struct memory *freed_memory(uint64_t addr)
+{
+    struct memory *m = fake_cuda_freed(addr);
+
+    return m && undefined++ % 2 == 0 ? m : NULL;
+}
+
 static struct view view_of(uint64_t addr)
 {
     struct memory *m = fake_cuda_memory(addr);
     struct reservation *r = m ? NULL : fake_cuda_reservation(addr);
     struct view nothing = {.ordinal = -1};
 
+    if (!m && !r)
+        m = freed_memory(addr);
     if (m && m->sort == MEMORY_POOL) {
         struct view view = view_memory(m, addr);
 

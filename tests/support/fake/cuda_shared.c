@@ -56,6 +56,7 @@ bool fake_cuda_kept(const struct cuda_pool *pool, int device, size_t len, uint64
 
 void fake_cuda_trim(void)
 {
+    fake_cuda_forget_freed();
     while (kept) {
         struct kept *gone = kept;
 

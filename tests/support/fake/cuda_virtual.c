@@ -69,10 +69,10 @@ static uint64_t new_id(void)
     return spare_count ? spare_ids[--spare_count] : fake_cuda_id();
 }
 
-/* Memory that a descriptor still holds is not gone. */
+/* Also while a descriptor holds the memory: nothing says that the driver knows. */
 static void recycle_id(const struct physical *physical)
 {
-    if (fake_env("HMREG_FAKE_CUDA_REUSE_IDS", 0) && physical->block->users == 1 && spare_count < 64)
+    if (fake_env("HMREG_FAKE_CUDA_REUSE_IDS", 0) && spare_count < 64)
         spare_ids[spare_count++] = physical->id;
 }
 
