@@ -125,6 +125,7 @@ void fake_cuda_leave_memory(struct memory *gone)
     struct memory **link = &memories;
 
     fake_cuda_arrive();
+    fake_cuda_ended();
     while (*link != gone)
         link = &(*link)->next;
     *link = gone->next;
@@ -133,7 +134,7 @@ void fake_cuda_leave_memory(struct memory *gone)
     else if (gone->sort != MEMORY_REGISTERED)
         fake_free(gone->host ? gone->host : gone->addr);
     if (gone->sort == MEMORY_IMPORTED || gone->sort == MEMORY_GRAPHICS ||
-        (gone->host && gone->host != gone->addr))
+        gone->sort == MEMORY_EXTERNAL || (gone->host && gone->host != gone->addr))
         fake_unreserve(gone->addr & ~(uint64_t)(fake_page() - 1));
     free(gone);
 }
@@ -185,8 +186,8 @@ static unsigned end(uint64_t addr, bool host, bool async)
 
     if (result)
         return result;
-    if (!m || m->sort >= MEMORY_REGISTERED || (m->sort == MEMORY_HOST) != host ||
-        addr != (host ? m->host : m->addr))
+    if (!m || (m->sort >= MEMORY_REGISTERED && (async || m->sort != MEMORY_EXTERNAL)) ||
+        (m->sort == MEMORY_HOST) != host || addr != (host ? m->host : m->addr))
         return CUDA_INVALID_VALUE;
     if (async && m->sort == MEMORY_POOL)
         remember_freed(m);
@@ -415,7 +416,7 @@ static bool may_access(uint64_t addr, size_t size)
 
         if (!piece)
             return true;
-        if (!piece->accessible)
+        if (!piece->accessible || piece->physical->multicast)
             return false;
         at = piece->addr + piece->len;
     }

@@ -58,6 +58,18 @@ static struct view view_memory(const struct memory *m, uint64_t addr)
     };
 }
 
+static struct view view_multicast(struct view view, const struct mapping *m, uint64_t addr)
+{
+    view.type = CUDA_TYPE_DEVICE;
+    view.ordinal = fake_cuda_multicast_device(m->physical->multicast);
+    view.device_addr = addr;
+    view.mapped = true;
+    view.mapping_base = m->addr;
+    view.mapping_size = m->len;
+    view.block_id = m->physical->id;
+    return view;
+}
+
 static struct view view_virtual(const struct reservation *r, const struct mapping *m, uint64_t addr)
 {
     struct view view = {
@@ -66,6 +78,8 @@ static struct view view_virtual(const struct reservation *r, const struct mappin
 
     if (!m)
         return view;
+    if (m->physical->multicast)
+        return view_multicast(view, m, addr);
     view.type = prop->location.type == CUDA_LOCATION_DEVICE ? CUDA_TYPE_DEVICE : CUDA_TYPE_HOST;
     view.ordinal = view.type == CUDA_TYPE_DEVICE ? prop->location.id : -1;
     view.device_addr = addr;
