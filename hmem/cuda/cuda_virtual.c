@@ -8,7 +8,7 @@
  * buffer id, the bounds and the physical memory's id of every segment under the range. With a
  * driver that reports no ids of physical memory, virtual memory has no identity: handles cannot
  * serve, since freed ones are reused. A driver may use an id again once the memory has no handle
- * and no mapping, whoever has registered it: the id finds changes during a get, not at a hit.
+ * and no mapping, also while it is registered: the id finds changes during a get, not at a hit.
  */
 #include "hmem/cuda/cuda.h"
 

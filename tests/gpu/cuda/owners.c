@@ -72,7 +72,7 @@ TEST(get__variables_of_a_library_in_two_contexts__both_end)
 
 /* ---- green contexts ---------------------------------------------------------------------- */
 
-/* Nobody else retains the primary context of device 1. */
+/* Only it retains the primary context of device 1. */
 TEST(get__in_a_green_context_that_is_destroyed__the_new_memory)
 {
     struct peer peer = peer_begin();

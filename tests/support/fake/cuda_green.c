@@ -2,7 +2,7 @@
  *
  * The fake libcuda.so.1: green contexts. One retains its device's primary context as long as it
  * lives, and is converted to that. So what was allocated in it is the primary context's, and ends
- * with the green context only if nobody else retains that.
+ * with the green context only if that retained it last.
  */
 #include "tests/support/fake/cuda_fake.h"
 
