@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * CUDA's rarer kinds of memory, for tests/gpu/fuzz.c, which runs with a driver that exports each of
- * them. Memory of graphs is not among them: it cannot be ended on any thread in any order.
+ * them.
  */
 #include "tests/gpu/cuda/driver.h"
 #include "tests/gpu/gpu.h"
 #include "tests/gpu/makers.h"
 
+#include <stdatomic.h>
 #include <sys/mman.h>
 
 #define VARIABLE 100000 /* bytes */
@@ -52,6 +53,73 @@ static void end_at_once(uint64_t addr)
     enter();
     CU(cu.free(addr));
     leave();
+}
+
+/* ---- graphs ------------------------------------------------------------------------------ */
+
+#define GRAPHS      4 /* they stay: launched again, one has other memory at the same address */
+#define GRAPH_BYTES 100000
+
+static struct graph {
+    struct cuda_graph_exec *allocates, *frees;
+    _Atomic uint64_t addr; /* 0: not made yet */
+    atomic_bool used;
+} graphs[GRAPHS];
+
+static struct cuda_graph_exec *instantiate(struct cuda_graph *graph)
+{
+    struct cuda_graph_exec *exec = NULL;
+
+    CU(cu.graph_instantiate(&exec, graph, 0));
+    CU(cu.graph_destroy(graph)); /* what was instantiated stays */
+    return exec;
+}
+
+static void make_graph(struct graph *graph)
+{
+    struct cuda_alloc_node params = {.size = GRAPH_BYTES};
+    struct cuda_graph *allocates = NULL, *frees = NULL;
+    struct cuda_node *node = NULL;
+
+    params.pool.type = CUDA_MEMORY_PINNED;
+    params.pool.location.type = CUDA_LOCATION_DEVICE;
+    CU(cu.graph_create(&allocates, 0));
+    CU(cu.graph_alloc(&node, allocates, NULL, 0, &params));
+    CU(cu.graph_create(&frees, 0));
+    CU(cu.graph_free(&node, frees, NULL, 0, params.addr));
+    graph->allocates = instantiate(allocates);
+    graph->frees = instantiate(frees);
+    graph->addr = params.addr;
+}
+
+static uint64_t make_of_a_graph(size_t *len)
+{
+    struct graph *graph = graphs;
+
+    while (graph < graphs + GRAPHS && atomic_exchange(&graph->used, true))
+        graph++;
+    if (graph == graphs + GRAPHS)
+        return 0;
+    enter();
+    if (!graph->addr)
+        make_graph(graph);
+    CU(cu.graph_launch(graph->allocates, NULL));
+    leave();
+    *len = GRAPH_BYTES;
+    return graph->addr;
+}
+
+static void end_by_a_graph(uint64_t addr)
+{
+    struct graph *graph = graphs;
+
+    while (graph->addr != addr)
+        graph++;
+    enter();
+    CU(cu.graph_launch(graph->frees, NULL));
+    CU(cu.graph_trim(0)); /* else no memory of pools is cached any more */
+    leave();
+    atomic_store(&graph->used, false);
 }
 
 /* ---- virtual memory ---------------------------------------------------------------------- */
@@ -191,6 +259,7 @@ static void end_context(uint64_t addr)
 const struct gpu_maker cuda_makers[] = {
     {"pool", make_pooled, end_pooled, false},
     {"pool, freed at once", make_pooled, end_at_once, false},
+    {"graph", make_of_a_graph, end_by_a_graph, false},
     {"mapping", make_one_mapping, end_mapped, true},
     {"three mappings", make_three_mappings, end_mapped, true},
     {"registered", make_registered, end_registered, false},
