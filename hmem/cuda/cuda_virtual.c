@@ -86,11 +86,11 @@ static int read_prop(struct cuda_hmem *self, uint64_t addr, struct cuda_segment 
         return rc;
     result = self->api.handle_prop(&out->prop, handle);
     self->api.handle_release(handle);
-    if (cuda_says_no_answer(result))
-        return cuda_fail(self, -EOPNOTSUPP, result,
-                         "what is mapped at %#" PRIx64 " has no properties of memory, as a "
-                         "multicast object has none: register the memory that is bound to it",
-                         addr);
+    if (cuda_says_no_answer(result) || (!result && !out->prop.location.type))
+        return hmreg_fail(-EOPNOTSUPP,
+                          "what is mapped at %#" PRIx64 " has no properties of memory, as a "
+                          "multicast object has none: register the memory that is bound to it",
+                          addr);
     if (result)
         return cuda_fail_query(self, result,
                                "the properties of the memory at %#" PRIx64 " cannot be read", addr);

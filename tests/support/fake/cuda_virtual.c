@@ -222,14 +222,16 @@ unsigned cuMemRetainAllocationHandle(unsigned long long *handle, void *addr)
     return CUDA_OK;
 }
 
+/* A multicast object has none: refused, or of no location, by turns. */
 unsigned cuMemGetAllocationPropertiesFromHandle(struct cuda_memory_prop *prop,
                                                 unsigned long long handle)
 {
+    static unsigned turn;
     struct physical *physical;
 
     ENTER();
     physical = fake_cuda_physical(handle);
-    if (!prop || !physical || physical->multicast)
+    if (!prop || !physical || (physical->multicast && turn++ % 2 == 0))
         return CUDA_INVALID_VALUE;
     *prop = physical->prop;
     return CUDA_OK;
