@@ -15,7 +15,8 @@
  *
  * A primary context ends with the last of its releases. CUDA does not say how many there will be;
  * so the hooks count, per device, a lower bound of the retains that are not released yet, and a
- * release that may be the last counts as the end of all memory.
+ * release that may be the last counts as the end of all memory. A green context retains the primary
+ * one of a device which its end does not name: all bounds begin anew.
  */
 #include "hmem/cuda/cuda.h"
 #include "hmem/hooks/hook_set.h"
@@ -36,6 +37,7 @@ enum ends {
     ENDS_MAPPINGS,   /* between the first argument and that plus the second */
     ENDS_ALL,
     ENDS_DEVICE,      /* all memory; and the device's retains */
+    ENDS_GREEN,       /* all memory; and one retain of some device */
     RELEASES_PRIMARY, /* all memory, if the context ends */
     RETAINS_PRIMARY,  /* nothing */
 };
@@ -56,7 +58,7 @@ static const struct function {
     {"cuMemAddressFree", ENDS_MAPPINGS, VIRTUAL},
     {"cuCtxDestroy", ENDS_ALL, OF_CONTEXTS},
     {"cuCtxDetach", ENDS_ALL, OF_CONTEXTS},
-    {"cuGreenCtxDestroy", ENDS_ALL, OF_CONTEXTS},
+    {"cuGreenCtxDestroy", ENDS_GREEN, OF_CONTEXTS},
     {"cuModuleUnload", ENDS_ALL, MANAGED},
     {"cuLibraryUnload", ENDS_ALL, MANAGED},
     {"cuDevicePrimaryCtxReset", ENDS_DEVICE, OF_CONTEXTS},
@@ -127,6 +129,13 @@ static void end_release(struct primary *primary, bool failed, bool gone)
     atomic_fetch_sub(&primary->releases, 1);
 }
 
+/* The least that there may be. */
+static void forget_retains(void)
+{
+    for (int i = 0; i < DEVICES; i++)
+        atomic_store(&primaries[i].retains, 0);
+}
+
 /* Called when the hooks are in place. */
 static void count_primaries(const struct cuda_hmem *self)
 {
@@ -161,6 +170,10 @@ static struct watched_extent before_call(enum ends ends, uint64_t first, uint64_
         return watched_begin_free(&watched_host, page_of(first));
     case ENDS_MAPPINGS:
         watched_report(watched_virtual(&watched_memory, first, first + second));
+        break;
+    case ENDS_GREEN:
+        forget_retains();
+        report_all();
         break;
     case ENDS_ALL:
     case ENDS_DEVICE:
@@ -206,6 +219,10 @@ static void after_call(enum ends ends, uint64_t first, uint64_t second, bool fai
         primary = primary_of(first);
         if (primary)
             atomic_store(&primary->retains, 0);
+        report_all();
+        break;
+    case ENDS_GREEN: /* a release meanwhile may have set one that was this one's */
+        forget_retains();
         report_all();
         break;
     case ENDS_ALL:

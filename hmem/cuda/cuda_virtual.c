@@ -7,8 +7,8 @@
  * and CUDA does not document whether that changes the buffer id. So its identity is a hash of the
  * buffer id, the bounds and the physical memory's id of every segment under the range. With a
  * driver that reports no ids of physical memory, virtual memory has no identity: handles cannot
- * serve, since freed ones are reused. A driver may use an id again once the memory is gone; a
- * dmabuf, and the peer memory client's pages, keep it as long as a registration does.
+ * serve, since freed ones are reused. A driver may use an id again once the memory has no handle
+ * and no mapping, also while it is registered: the id finds changes during a get, not at a hit.
  */
 #include "hmem/cuda/cuda.h"
 
@@ -86,6 +86,11 @@ static int read_prop(struct cuda_hmem *self, uint64_t addr, struct cuda_segment 
         return rc;
     result = self->api.handle_prop(&out->prop, handle);
     self->api.handle_release(handle);
+    if (cuda_says_no_answer(result) || (!result && !out->prop.location.type))
+        return hmreg_fail(-EOPNOTSUPP,
+                          "what is mapped at %#" PRIx64 " has no properties of memory, as a "
+                          "multicast object has none: register the memory that is bound to it",
+                          addr);
     if (result)
         return cuda_fail_query(self, result,
                                "the properties of the memory at %#" PRIx64 " cannot be read", addr);

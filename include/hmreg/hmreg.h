@@ -325,7 +325,7 @@ struct hmreg_mem_info {
  * -ERANGE: the range extends beyond the allocation it starts in; the text says where. Host memory
  * that a runtime pinned only in part is the system's.
  * -EFAULT: an address in the range is not mapped; the text says which.
- * -EOPNOTSUPP: a runtime knows the memory but does not report its bounds; the text says which.
+ * -EOPNOTSUPP: a runtime reports no bounds of it, or it is a multicast object; the text says which.
  * -EIO: a vendor's query failed; its code is in the last error.
  * -EEXIST: two runtimes report the memory as theirs.
  */

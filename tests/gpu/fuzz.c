@@ -18,6 +18,7 @@
 #define LEN       (384 << 10)
 #define LIMIT     8 /* cached regions: fewer than there is memory */
 #define READ_MOST 512
+#define PAGE      4096
 
 struct slot {
     const struct gpu_maker *maker; /* NULL: one of the kinds that all vendors have */
@@ -80,14 +81,24 @@ static void open_fixture(uint64_t seed, enum hmreg_cover cover)
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
+/* Consecutive addresses of several pieces of memory have bytes in several places. */
+static unsigned char *byte_of(const struct slot *slot, size_t i)
+{
+    unsigned char *byte = gpu.fake()->peek(slot->addr + i);
+
+    /* else the process's own, which the vendor has pinned */
+    return byte ? byte : (unsigned char *)(uintptr_t)(slot->addr + i);
+}
+
 static void fill(const struct slot *slot)
 {
-    unsigned char *bytes = gpu.fake()->peek(slot->addr);
+    unsigned char *bytes = byte_of(slot, 0);
 
-    if (!bytes) /* the process's own, which the vendor has pinned */
-        bytes = (unsigned char *)(uintptr_t)slot->addr;
-    for (size_t i = 0; i < slot->len; i++)
-        bytes[i] = gpu_byte(i, slot->seed);
+    for (size_t i = 0; i < slot->len; i++, bytes++) {
+        if (!((slot->addr + i) % PAGE))
+            bytes = byte_of(slot, i);
+        *bytes = gpu_byte(i, slot->seed);
+    }
 }
 
 static void end_slot(struct slot *slot)
@@ -133,17 +144,36 @@ static void complain(struct fuzz *fuzz, const struct slot *slot, const char *wha
             slot->len, slot->addr, at);
 }
 
-static bool read_as_peer(struct hmreg_mr *mr, uint64_t offset, void *bytes, size_t len)
+/* No operation crosses the border of two pieces, which is a page's. */
+static int read_pages(struct hmreg_remote *remote, uint64_t offset, size_t first, char *bytes,
+                      size_t len)
+{
+    int rc = 0;
+
+    while (!rc && len) {
+        size_t part = len < PAGE - first ? len : PAGE - first;
+        uint64_t addr, key;
+
+        rc = hmreg_remote_addr(remote, offset, part, &addr, &key);
+        rc = rc ? rc : hmreg_loopback_read(remote, bytes, part, NULL, addr, key);
+        bytes += part;
+        offset += part;
+        len -= part;
+        first = 0;
+    }
+    return rc;
+}
+
+/* Of the region that begins at base. */
+static bool read_as_peer(struct hmreg_mr *mr, uint64_t base, uint64_t from, void *bytes, size_t len)
 {
     struct hmreg_remote *remote = NULL;
     char token[8192];
     size_t size = sizeof(token);
-    uint64_t addr, key;
     int rc = hmreg_mr_pack(mr, token, &size);
 
     rc = rc ? rc : hmreg_remote_open(fixture.domain, token, size, &remote);
-    rc = rc ? rc : hmreg_remote_addr(remote, offset, len, &addr, &key);
-    rc = rc ? rc : hmreg_loopback_read(remote, bytes, len, NULL, addr, key);
+    rc = rc ? rc : read_pages(remote, from - base, from % PAGE, bytes, len);
     hmreg_remote_close(remote);
     return !rc;
 }
@@ -160,7 +190,7 @@ static void check_bytes(struct fuzz *fuzz, const struct slot *slot, struct hmreg
         complain(fuzz, slot, "no query", from);
         return;
     }
-    if (!read_as_peer(mr, slot->addr + start - (uintptr_t)info.addr, bytes, read)) {
+    if (!read_as_peer(mr, (uintptr_t)info.addr, slot->addr + start, bytes, read)) {
         complain(fuzz, slot, hmreg_last_error()->text, start);
         return;
     }

@@ -38,6 +38,9 @@ SAME(CUDA_SYSTEM_NOT_READY, CUDA_ERROR_SYSTEM_NOT_READY);
 SAME(CUDA_SYSTEM_DRIVER_MISMATCH, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
 SAME(CUDA_COMPAT_NOT_SUPPORTED, CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE);
 SAME(CUDA_UNKNOWN_ERROR, CUDA_ERROR_UNKNOWN);
+#if CUDA_VERSION >= 12040
+SAME(CUDA_INVALID_RESOURCE_TYPE, CUDA_ERROR_INVALID_RESOURCE_TYPE);
+#endif
 
 SAME(CUDA_PTR_CONTEXT, CU_POINTER_ATTRIBUTE_CONTEXT);
 SAME(CUDA_PTR_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
@@ -79,8 +82,14 @@ SAME(CUDA_RANGE_FLAG_PCIE, CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE);
 SAME(CUDA_RANGE_DMABUF_FD, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD);
 SAME(CUDA_HOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_PORTABLE);
 SAME(CUDA_HOSTALLOC_WRITECOMBINED, CU_MEMHOSTALLOC_WRITECOMBINED);
+SAME(CUDA_GRAPH_AUTO_FREE, CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH);
 SAME(CUDA_HANDLE_POSIX_FD, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 SAME(CUDA_IPC_LAZY_PEER_ACCESS, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+SAME(CUDA_EXTERNAL_OPAQUE_FD, CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD);
+#if CUDA_VERSION >= 12040
+SAME(CUDA_GREEN_DEFAULT_STREAM, CU_GREEN_CTX_DEFAULT_STREAM);
+SAME(CUDA_RESOURCE_SM, CU_DEV_RESOURCE_TYPE_SM);
+#endif
 SAME(CUDA_ATTACH_GLOBAL, CU_MEM_ATTACH_GLOBAL);
 SAME(CUDA_LOCATION_DEVICE, CU_MEM_LOCATION_TYPE_DEVICE);
 #if CUDA_VERSION >= 12020
@@ -117,6 +126,27 @@ SAME_PLACE(struct cuda_memory_prop, compression, CUmemAllocationProp, allocFlags
 SAME_PLACE(struct cuda_memory_prop, gpudirect, CUmemAllocationProp,
            allocFlags.gpuDirectRDMACapable);
 SAME_PLACE(struct cuda_memory_prop, usage, CUmemAllocationProp, allocFlags.usage);
+
+SAME(sizeof(struct cuda_external_handle), sizeof(CUDA_EXTERNAL_MEMORY_HANDLE_DESC));
+SAME_PLACE(struct cuda_external_handle, type, CUDA_EXTERNAL_MEMORY_HANDLE_DESC, type);
+SAME_PLACE(struct cuda_external_handle, handle.fd, CUDA_EXTERNAL_MEMORY_HANDLE_DESC, handle.fd);
+SAME_PLACE(struct cuda_external_handle, size, CUDA_EXTERNAL_MEMORY_HANDLE_DESC, size);
+SAME_PLACE(struct cuda_external_handle, flags, CUDA_EXTERNAL_MEMORY_HANDLE_DESC, flags);
+SAME(sizeof(struct cuda_external_buffer), sizeof(CUDA_EXTERNAL_MEMORY_BUFFER_DESC));
+SAME_PLACE(struct cuda_external_buffer, offset, CUDA_EXTERNAL_MEMORY_BUFFER_DESC, offset);
+SAME_PLACE(struct cuda_external_buffer, size, CUDA_EXTERNAL_MEMORY_BUFFER_DESC, size);
+SAME_PLACE(struct cuda_external_buffer, flags, CUDA_EXTERNAL_MEMORY_BUFFER_DESC, flags);
+#if CUDA_VERSION >= 12010
+SAME(sizeof(struct cuda_multicast_prop), sizeof(CUmulticastObjectProp));
+SAME_PLACE(struct cuda_multicast_prop, devices, CUmulticastObjectProp, numDevices);
+SAME_PLACE(struct cuda_multicast_prop, size, CUmulticastObjectProp, size);
+SAME_PLACE(struct cuda_multicast_prop, handle_types, CUmulticastObjectProp, handleTypes);
+#endif
+#if CUDA_VERSION >= 12040
+SAME(sizeof(struct cuda_resource), sizeof(CUdevResource));
+SAME_PLACE(struct cuda_resource, type, CUdevResource, type);
+SAME_PLACE(struct cuda_resource, of.sm_count, CUdevResource, sm.smCount);
+#endif
 
 SAME(sizeof(unsigned long long), sizeof(CUdeviceptr));
 SAME(sizeof(unsigned long long), sizeof(CUmemGenericAllocationHandle));

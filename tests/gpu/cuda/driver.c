@@ -30,7 +30,10 @@ static void load_entries(void *library)
     load_entry(library, "hmreg_fake_control", &control);
     load_entry(library, "hmreg_fake_cuda_contexts", &cu.contexts);
     load_entry(library, "hmreg_fake_cuda_virtual", &cu.virtuals);
+    load_entry(library, "hmreg_fake_cuda_undefined", &cu.undefined);
     load_entry(library, "hmreg_fake_cuda_graphics", &cu.graphics);
+    load_entry(library, "hmreg_fake_cuda_external", &cu.external);
+    load_entry(library, "hmreg_fake_cuda_around", &cu.around);
     cu.fake = control ? control() : NULL;
 }
 
@@ -143,21 +146,72 @@ unsigned long long cu_alloc_large(void)
     return cu_alloc(cu.fake ? 1 << 20 : 64 << 20);
 }
 
+static const char *image(bool managed)
+{
+    static const char *const images[] = {
+        ".version 6.0\n.target sm_50\n.address_size 64\n"
+        ".visible .global .align 16 .b8 other[1000];\n"
+        ".visible .global .align 16 .b8 variable[100000];\n",
+        ".version 6.0\n.target sm_50\n.address_size 64\n"
+        ".visible .global .attribute(.managed) .align 16 .b8 other[1000];\n"
+        ".visible .global .attribute(.managed) .align 16 .b8 variable[100000];\n",
+    };
+
+    return images[managed];
+}
+
 struct cuda_module *cu_module(bool managed, unsigned long long *addr)
 {
     struct cuda_module *module = NULL;
     size_t size = 0;
-    char image[256];
 
-    snprintf(image, sizeof(image),
-             ".version 6.0\n.target sm_50\n.address_size 64\n"
-             ".visible .global %s .align 16 .b8 other[1000];\n"
-             ".visible .global %s .align 16 .b8 variable[100000];\n",
-             managed ? ".attribute(.managed)" : "", managed ? ".attribute(.managed)" : "");
-    CU(cu.module_load(&module, image));
+    CU(cu.module_load(&module, image(managed)));
     CU(cu.module_global(addr, &size, module, "variable"));
     assert_int_equal(size, 100000);
     return module;
+}
+
+struct cuda_library *cu_library(bool managed, unsigned long long *addr)
+{
+    struct cuda_library *library = NULL;
+    size_t size = 0;
+
+    if (!cu.library_load)
+        test_skip("this driver has no libraries");
+    CU(cu.library_load(&library, image(managed), NULL, NULL, 0, NULL, NULL, 0));
+    CU((managed ? cu.library_managed : cu.library_global)(addr, &size, library, "variable"));
+    assert_int_equal(size, 100000);
+    return library;
+}
+
+struct cuda_green *cu_green(int device, struct cuda_context **context)
+{
+    struct cuda_resources *desc = NULL;
+    struct cuda_resource resource = {.type = 0};
+    struct cuda_green *green = NULL;
+
+    if (!cu.green_create)
+        test_skip("this driver has no green contexts");
+    CU(cu.device_resource(device, &resource, CUDA_RESOURCE_SM));
+    CU(cu.resource_desc(&desc, &resource, 1));
+    CU(cu.green_create(&green, desc, device, CUDA_GREEN_DEFAULT_STREAM));
+    CU(cu.green_context(context, green));
+    return green;
+}
+
+unsigned long long cu_external(size_t len)
+{
+    struct cuda_external_handle handle = {.type = CUDA_EXTERNAL_OPAQUE_FD, .size = len};
+    struct cuda_external_buffer buffer = {.size = len};
+    struct cuda_external *external = NULL;
+    unsigned long long addr = 0;
+
+    handle.handle.fd = cu.external(len);
+    assert_true(handle.handle.fd >= 0);
+    CU(cu.external_import(&external, &handle));
+    CU(cu.external_map(&addr, external, &buffer));
+    CU(cu.external_destroy(external));
+    return addr;
 }
 
 void *as_pointer(uint64_t addr)

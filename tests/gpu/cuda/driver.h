@@ -24,10 +24,15 @@ struct driver {
     CUDA_ENTRIES(CUDA_MEMBER, CUDA_MEMBER)
     CUDA_TEST_ENTRIES(CUDA_MEMBER)
     CUDA_OTHER_ENTRIES(CUDA_MEMBER)
-    const struct fake_control *fake; /* NULL: a real driver */
-    unsigned long (*contexts)(void); /* alive; fake only */
-    unsigned long (*virtuals)(void); /* reservations and physical allocations; fake only */
+    const struct fake_control *fake;  /* NULL: a real driver */
+    unsigned long (*contexts)(void);  /* alive; fake only */
+    unsigned long (*virtuals)(void);  /* reservations and physical allocations; fake only */
+    unsigned long (*undefined)(void); /* queries after cuMemFreeAsync(); fake only */
     struct cuda_graphics *(*graphics)(size_t len); /* memory of a graphics API; fake only */
+    int (*external)(size_t len); /* a descriptor of another API's memory; fake only */
+    /* Called at each entry of a call, and before the return of one that has ended memory; fake
+     * only. */
+    void (*around)(void (*hook)(const char *call, bool ended));
 };
 extern struct driver cu;
 
@@ -68,8 +73,13 @@ unsigned long long cu_alloc(size_t len);
 /* Large enough that a real driver unmaps its addresses when it is freed. */
 unsigned long long cu_alloc_large(void);
 void *as_pointer(uint64_t addr);
-/* Loads a module with a variable of 100,000 bytes. */
+/* Loads a module or a library with a variable of 100,000 bytes. */
 struct cuda_module *cu_module(bool managed, unsigned long long *addr);
+struct cuda_library *cu_library(bool managed, unsigned long long *addr);
+/* A green context with all of a device, and its context; skips if the driver has none. */
+struct cuda_green *cu_green(int device, struct cuda_context **context);
+/* A buffer in memory of another API. */
+unsigned long long cu_external(size_t len);
 
 /* Short forms of the vendor's operations. */
 int bench_resolve(const struct bench *bench, uint64_t addr, size_t len, struct hmem_range *out);

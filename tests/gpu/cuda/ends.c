@@ -200,6 +200,38 @@ TEST(release__of_a_context_that_others_retain__not_reported)
     check_reported();
 }
 
+/* Its end releases a context, of some device, that the hooks count. */
+static unsigned reports_before; /* of a release */
+
+static void count_before(const char *call, bool ended)
+{
+    if (!ended && strcmp(call, "cuDevicePrimaryCtxRelease_v2") == 0)
+        reports_before = reports;
+}
+
+TEST(release__last_after_a_green_context__reported_before_the_call)
+{
+    struct cuda_context *context = NULL;
+    struct cuda_green *green;
+    struct bench bench;
+
+    driver_need_fake();
+    driver_need_devices(2);
+    bench = begin();
+    CU(cu.primary_retain(&context, 1));
+    green = cu_green(1, &context);
+    CU(cu.primary_release(1));
+    CU(cu.primary_retain(&context, 1));
+    CU(cu.green_destroy(green));
+    CU(cu.context_push(context));
+    watched_plain(&bench);
+    CU(cu.context_pop(&context));
+    cu.around(count_before);
+    CU(cu.primary_release(1));
+    cu.around(NULL);
+    assert_true(reports_before >= 1);
+}
+
 /* ---- other kinds ------------------------------------------------------------------------ */
 
 TEST(end__of_managed_memory__reported)
@@ -225,6 +257,39 @@ TEST(end__of_a_managed_variable__reported)
     CU(cu.module_unload(module));
     if (watched)
         check_reported();
+}
+
+TEST(end__of_a_librarys_managed_variable__reported)
+{
+    struct bench bench = begin();
+    unsigned long long addr = 0;
+    struct cuda_library *library = cu_library(true, &addr);
+    bool watched = watch(&bench, addr, BYTES);
+
+    assert_true(watched || !cu.fake);
+    CU(cu.library_unload(library));
+    if (watched)
+        check_reported();
+}
+
+/* For reports from hardware: nothing documents whose the memory is. */
+TEST(end__of_a_green_context__prints_whose_its_memory_is)
+{
+    struct bench bench = begin();
+    struct cuda_context *context = NULL, *of = NULL;
+    struct cuda_green *green = cu_green(0, &context);
+    uint64_t addr;
+
+    CU(cu.context_push(context));
+    addr = watched_plain(&bench);
+    CU(cu.pointer_attribute(&of, CUDA_PTR_CONTEXT, addr));
+    printf("memory of a green context is of its %s context\n", of == bench.context ? "primary"
+                                                               : of == context     ? "own"
+                                                                                   : "neither");
+    CU(cu.context_pop(&context));
+    CU(cu.green_destroy(green));
+    check_reported();
+    printf("after its end the memory is %s\n", cu.free(addr) ? "gone" : "there");
 }
 
 TEST(end__of_a_mapping__reported)

@@ -210,7 +210,10 @@ static void *unused_end(const char **name)
     return dlsym(driver, *name);
 }
 
+extern const struct gpu_maker cuda_makers[];
+
 const struct gpu gpu = {
+    .makers = cuda_makers,
     .reports = reports,
     .unused_end = unused_end,
     .ops = &hmem_cuda_ops,

@@ -6,82 +6,20 @@
  * now.
  */
 #include "hmem/hooks/entry_hook.h"
-#include "tests/gpu/cuda/driver.h"
+#include "tests/gpu/cuda/peer.h"
 #include "tests/support/queries.h"
 
-#include <hmreg/loopback.h>
-
 #define BYTES 100000
-
-struct fixture {
-    struct bench bench;
-    struct hmreg *lib;
-    struct hmreg_domain *domain;
-};
-
-static struct fixture begin(void)
-{
-    struct hmreg_domain_config order = {.size = sizeof(order), .order = {HMREG_PATH_MAPPED}};
-    struct fixture fixture;
-
-    driver_need_fake();
-    if (!cu.graph_alloc)
-        test_skip("this driver has no graphs with memory");
-    test_setenv("HMREG_FAKE_CUDA_POOL_EXPORT", "1"); /* else such memory is not registered */
-    test_setenv("HMREG_FAKE_CUDA_ANY_EXPORT", "1");
-    fixture.bench = bench_begin();
-    assert_ok(hmreg_open(NULL, &fixture.lib));
-    assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, &order, &fixture.domain));
-    return fixture;
-}
-
-static void end(struct fixture *fixture)
-{
-    assert_ok(hmreg_domain_close(fixture->domain));
-    assert_ok(hmreg_close(fixture->lib));
-    bench_end(&fixture->bench);
-}
-
-static unsigned long long misses(const struct fixture *fixture)
-{
-    struct hmreg_stats stats = {.size = sizeof(stats)};
-
-    assert_ok(hmreg_domain_stats(fixture->domain, &stats));
-    return stats.misses;
-}
-
-/* A peer writes by a cached region, twice; the runtime finds the bytes in the memory. */
-static void write_by_peer(const struct fixture *fixture, uint64_t memory, unsigned char value)
-{
-    unsigned char bytes[64], found[64] = "";
-
-    memset(bytes, value, sizeof(bytes));
-    for (int i = 0; i < 2; i++) {
-        struct hmreg_remote *remote = NULL;
-        struct hmreg_mr *mr = NULL;
-        uint64_t addr, key;
-
-        assert_ok(
-            hmreg_mr_get(fixture->domain, as_pointer(memory), BYTES, HMREG_ACCESS_REMOTE, &mr));
-        remote = test_remote_of(fixture->domain, mr);
-        assert_ok(hmreg_remote_addr(remote, 4099, sizeof(bytes), &addr, &key));
-        assert_ok(hmreg_loopback_write(remote, bytes, sizeof(bytes), NULL, addr, key));
-        hmreg_remote_close(remote);
-        hmreg_mr_put(mr);
-        CU(cu.copy_to_host(found, memory + 4099, sizeof(found)));
-        assert_memory_equal(found, bytes, sizeof(bytes));
-    }
-}
 
 /* ---- pools ------------------------------------------------------------------------------- */
 
 /* The free itself ends the region: what the driver says of the memory afterwards is undefined. */
 TEST(free__in_stream_order__ends_the_region_and_nothing_is_asked)
 {
-    struct fixture fixture = begin();
+    struct peer fixture = peer_begin();
     unsigned long long memory = 0;
     struct hmreg_mr *mr = NULL;
-    unsigned long asked;
+    unsigned long asked, undefined = cu.undefined();
 
     CU(cu.alloc_async(&memory, BYTES, NULL));
     assert_ok(hmreg_mr_get(fixture.domain, as_pointer(memory), BYTES, HMREG_ACCESS_REMOTE, &mr));
@@ -96,28 +34,29 @@ TEST(free__in_stream_order__ends_the_region_and_nothing_is_asked)
     assert_int_equal(test_stats_of(fixture.domain).regions, 0);
     assert_int_equal(
         cu.fake->calls("cuPointerGetAttribute") + cu.fake->calls("cuPointerGetAttributes"), asked);
-    end(&fixture);
+    assert_int_equal(cu.undefined(), undefined);
+    peer_end(&fixture);
 }
 
 TEST(get__trimmed_by_the_driver__the_new_memory)
 {
-    struct fixture fixture = begin();
+    struct peer fixture = peer_begin();
     unsigned long long first = 0, again = 0;
 
     CU(cu.alloc_async(&first, BYTES, NULL));
-    write_by_peer(&fixture, first, 1);
+    peer_write(&fixture, first, BYTES, 1);
     CU(cu.free_async(first, NULL));
     CU(cu.alloc_async(&again, BYTES, NULL)); /* what the pool kept */
     assert_int_equal(again, first);
-    write_by_peer(&fixture, again, 2);
+    peer_write(&fixture, again, BYTES, 2);
     CU(cu.free_async(again, NULL));
     CU(cu.context_wait()); /* the pool keeps nothing any more */
     CU(cu.alloc_async(&again, BYTES, NULL));
     assert_int_equal(again, first);
-    write_by_peer(&fixture, again, 3);
-    assert_int_equal(misses(&fixture), 3);
+    peer_write(&fixture, again, BYTES, 3);
+    assert_int_equal(test_stats_of(fixture.domain).misses, 3);
     CU(cu.free_async(again, NULL));
-    end(&fixture);
+    peer_end(&fixture);
 }
 
 /* ---- graphs ------------------------------------------------------------------------------ */
@@ -127,15 +66,15 @@ struct graph {
     struct cuda_graph_exec *exec;
 };
 
-static struct graph instantiate(struct cuda_graph *graph)
+static struct graph instantiate(struct cuda_graph *graph, unsigned long long flags)
 {
     struct graph made = {.graph = graph};
 
-    CU(cu.graph_instantiate(&made.exec, graph, 0));
+    CU(cu.graph_instantiate(&made.exec, graph, flags));
     return made;
 }
 
-static struct graph allocating(unsigned long long *addr)
+static struct graph allocating(unsigned long long *addr, unsigned long long flags)
 {
     struct cuda_alloc_node params = {.size = BYTES};
     struct cuda_graph *graph = NULL;
@@ -146,7 +85,7 @@ static struct graph allocating(unsigned long long *addr)
     CU(cu.graph_create(&graph, 0));
     CU(cu.graph_alloc(&node, graph, NULL, 0, &params));
     *addr = params.addr;
-    return instantiate(graph);
+    return instantiate(graph, flags);
 }
 
 static struct graph freeing(unsigned long long addr)
@@ -156,7 +95,7 @@ static struct graph freeing(unsigned long long addr)
 
     CU(cu.graph_create(&graph, 0));
     CU(cu.graph_free(&node, graph, NULL, 0, addr));
-    return instantiate(graph);
+    return instantiate(graph, 0);
 }
 
 static void destroy(const struct graph *graph)
@@ -167,24 +106,65 @@ static void destroy(const struct graph *graph)
 
 TEST(get__freed_by_a_graphs_node__the_new_memory)
 {
-    struct fixture fixture = begin();
+    struct peer fixture = peer_begin();
     unsigned long long addr = 0, pool = 0;
-    struct graph allocates = allocating(&addr), frees = freeing(addr);
+    struct graph allocates = allocating(&addr, 0), frees = freeing(addr);
     struct cuda_node *node = NULL;
 
     for (unsigned char launch = 1; launch <= 3; launch++) {
         CU(cu.graph_launch(allocates.exec, NULL));
-        write_by_peer(&fixture, addr, launch);
+        peer_write(&fixture, addr, BYTES, launch);
         CU(cu.graph_launch(frees.exec, NULL));
     }
-    assert_int_equal(test_stats_of(fixture.domain).uncached,
-                     6);                    /* no answer tells the launches apart */
+    /* no answer tells the launches apart */
+    assert_int_equal(test_stats_of(fixture.domain).uncached, 6);
     CU(cu.alloc_async(&pool, BYTES, NULL)); /* of no node */
     assert_int_equal(cu.graph_free(&node, frees.graph, NULL, 0, pool), CUDA_INVALID_VALUE);
     CU(cu.free_async(pool, NULL));
     destroy(&frees);
     destroy(&allocates);
-    end(&fixture);
+    CU(cu.graph_trim(0));
+    peer_end(&fixture);
+}
+
+TEST(get__freed_by_the_next_launch__the_new_memory)
+{
+    struct peer fixture = peer_begin();
+    unsigned long long addr = 0;
+    struct graph graph = allocating(&addr, CUDA_GRAPH_AUTO_FREE);
+
+    for (unsigned char launch = 1; launch <= 3; launch++) {
+        CU(cu.graph_launch(graph.exec, NULL));
+        peer_write(&fixture, addr, BYTES, launch);
+    }
+    assert_int_equal(test_stats_of(fixture.domain).uncached, 6);
+    CU(cu.free_async(addr, NULL));
+    destroy(&graph);
+    CU(cu.graph_trim(0));
+    peer_end(&fixture);
+}
+
+/* It looks like a graph's. */
+TEST(get__memory_of_a_pool__cached_unless_memory_is_reserved_for_graphs)
+{
+    struct peer fixture = peer_begin();
+    unsigned long long addr = 0, pool = 0;
+    struct graph graph = allocating(&addr, 0);
+
+    CU(cu.alloc_async(&pool, BYTES, NULL));
+    CU(cu.graph_launch(graph.exec, NULL));
+    peer_write(&fixture, pool, BYTES, 1);
+    assert_int_equal(test_stats_of(fixture.domain).uncached, 2);
+    CU(cu.free_async(addr, NULL));
+    peer_write(&fixture, pool, BYTES, 2); /* no graph uses it now, and yet it is reserved */
+    assert_int_equal(test_stats_of(fixture.domain).uncached, 4);
+    CU(cu.graph_trim(0));
+    peer_write(&fixture, pool, BYTES, 3);
+    assert_int_equal(test_stats_of(fixture.domain).uncached, 4);
+    assert_int_equal(test_stats_of(fixture.domain).hits, 1);
+    CU(cu.free_async(pool, NULL));
+    destroy(&graph);
+    peer_end(&fixture);
 }
 
 /* ---- virtual memory ---------------------------------------------------------------------- */
@@ -194,27 +174,28 @@ TEST(get__of_virtual_memory_whose_end_is_not_reported__not_cached)
 {
     struct cuda_memory_prop prop = prop_on(0);
     unsigned long long addr;
-    struct fixture fixture;
+    struct peer fixture;
     size_t len;
 
     test_setenv("HMREG_DEVICE_MONITOR", "off");
-    fixture = begin();
+    test_setenv("HMREG_FAKE_CUDA_REUSE_IDS", "1");
+    fixture = peer_begin();
     len = 2 * cu_granule();
     addr = cu_reserve(len);
     for (unsigned char turn = 1; turn <= 3; turn++) {
         cu_map(addr, len, &prop);
-        write_by_peer(&fixture, addr, turn);
+        peer_write(&fixture, addr, BYTES, turn);
         CU(cu.unmap(addr, len));
     }
     assert_int_equal(test_stats_of(fixture.domain).uncached, 6);
     CU(cu.unreserve(addr, len));
-    end(&fixture);
+    peer_end(&fixture);
 }
 
 /* ---- modules and graphics ---------------------------------------------------------------- */
 
 /* A hit asks the driver whether it is the same memory. */
-static void check_hit_asks(const struct fixture *fixture, uint64_t addr)
+static void check_hit_asks(const struct peer *fixture, uint64_t addr)
 {
     unsigned long before = cu.fake->calls("cuPointerGetAttribute");
     struct hmreg_mr *mr = NULL;
@@ -226,7 +207,7 @@ static void check_hit_asks(const struct fixture *fixture, uint64_t addr)
 
 TEST(get__variable_of_an_unloaded_module__the_new_memory)
 {
-    struct fixture fixture = begin();
+    struct peer fixture = peer_begin();
 
     for (unsigned char round = 1; round <= 3; round++) {
         unsigned long long addr = 0, base = 0, plain;
@@ -236,21 +217,21 @@ TEST(get__variable_of_an_unloaded_module__the_new_memory)
         CU(cu.address_range(&base, &size, addr));
         assert_true(base < addr && base + size > addr + BYTES);
         assert_int_equal(cu.free(base), CUDA_INVALID_VALUE);
-        write_by_peer(&fixture, addr, round);
+        peer_write(&fixture, addr, BYTES, round);
         check_hit_asks(&fixture, addr);
         CU(cu.module_unload(module));
         plain = cu_alloc(size);
         assert_int_equal(plain, base);
-        write_by_peer(&fixture, addr, (unsigned char)(round + 10));
+        peer_write(&fixture, addr, BYTES, (unsigned char)(round + 10));
         CU(cu.free(plain));
     }
-    assert_int_equal(misses(&fixture), 6);
-    end(&fixture);
+    assert_int_equal(test_stats_of(fixture.domain).misses, 6);
+    peer_end(&fixture);
 }
 
 TEST(get__unmapped_graphics__the_new_memory)
 {
-    struct fixture fixture = begin();
+    struct peer fixture = peer_begin();
     struct cuda_graphics *graphics = cu.graphics(BYTES);
 
     for (unsigned char round = 1; round <= 3; round++) {
@@ -261,17 +242,17 @@ TEST(get__unmapped_graphics__the_new_memory)
         CU(cu.graphics_map(1, &graphics, NULL));
         CU(cu.graphics_pointer(&addr, &size, graphics));
         assert_int_equal(size, BYTES);
-        write_by_peer(&fixture, addr, round);
+        peer_write(&fixture, addr, BYTES, round);
         check_hit_asks(&fixture, addr);
         CU(cu.graphics_unmap(1, &graphics, NULL));
         plain = cu_alloc(BYTES);
         assert_int_equal(plain, addr);
-        write_by_peer(&fixture, plain, (unsigned char)(round + 10));
+        peer_write(&fixture, plain, BYTES, (unsigned char)(round + 10));
         CU(cu.free(plain));
     }
-    assert_int_equal(misses(&fixture), 6);
+    assert_int_equal(test_stats_of(fixture.domain).misses, 6);
     CU(cu.graphics_unregister(graphics));
-    end(&fixture);
+    peer_end(&fixture);
 }
 
 TEST_MAIN()

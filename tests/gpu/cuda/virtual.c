@@ -361,4 +361,37 @@ TEST(resolve__older_driver_no_context__eio)
     hmem_cuda_ops.close(reserved.bench.hmem);
 }
 
+static void print_ids(const struct reserved *reserved, const char *when)
+{
+    unsigned long long buffer = 0, block = 0;
+
+    CU(cu.pointer_attribute(&buffer, CUDA_PTR_BUFFER_ID, reserved->addr));
+    (void)cu.pointer_attribute(&block, CUDA_PTR_MEMORY_BLOCK_ID, reserved->addr);
+    printf("%s: buffer id %llu, block id %llu\n", when, buffer, block);
+}
+
+/* For reports from hardware: CUDA does not promise that these ids never recur. */
+TEST(identity__mapped_anew__prints_the_ids)
+{
+    struct reserved reserved = reserved_begin();
+    struct hmreg_dmabuf dmabuf = {.fd = -1};
+    struct hmem_range range;
+
+    map(&reserved, 0, 1);
+    print_ids(&reserved, "mapped");
+    unmap(&reserved, 0, 1);
+    map(&reserved, 0, 1);
+    print_ids(&reserved, "mapped anew");
+    assert_ok(bench_resolve(&reserved.bench, reserved.addr, reserved.granule, &range));
+    if (!hmem_cuda_ops.export_dmabuf(reserved.bench.hmem, reserved.addr, reserved.granule, &range,
+                                     0, &dmabuf)) {
+        unmap(&reserved, 0, 1);
+        map(&reserved, 0, 1);
+        print_ids(&reserved, "mapped anew, with a descriptor of the older memory");
+        close(dmabuf.fd);
+    }
+    unmap(&reserved, 0, 1);
+    reserved_end(&reserved);
+}
+
 TEST_MAIN()

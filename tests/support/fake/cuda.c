@@ -29,10 +29,28 @@ static _Thread_local unsigned depth;
 
 /* ---- entering --------------------------------------------------------------------------- */
 
+static void (*around)(const char *call, bool ended);
+static _Thread_local const char *call_name;
+static _Thread_local bool has_ended; /* memory */
+
+void hmreg_fake_cuda_around(void (*hook)(const char *call, bool ended))
+{
+    around = hook;
+}
+
+void fake_cuda_ended(void)
+{
+    has_ended = true;
+}
+
 long fake_cuda_enter(const char *name)
 {
     long code;
 
+    if (around)
+        around(name, false);
+    call_name = name;
+    has_ended = false;
     if (fake_fails(name, &code))
         return code;
     if (in_host_function)
@@ -40,9 +58,13 @@ long fake_cuda_enter(const char *name)
     return started == getpid() ? fake_cuda_prohibits(name) : CUDA_NOT_INITIALIZED;
 }
 
+/* Another thread's memory may have the addresses before the call returns. */
 void fake_cuda_leave(int *locked)
 {
     fake_unlock();
+    if (has_ended && around)
+        around(call_name, true);
+    has_ended = false;
 }
 
 unsigned cuInit(unsigned flags)
@@ -106,6 +128,7 @@ static const struct {
     {CUDA_CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "capture invalidated"},
     {CUDA_CAPTURE_IMPLICIT, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT", "depends on a capture"},
     {CUDA_CAPTURE_WRONG_THREAD, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", "another's capture"},
+    {CUDA_INVALID_RESOURCE_TYPE, "CUDA_ERROR_INVALID_RESOURCE_TYPE", "invalid resource type"},
     {CUDA_UNKNOWN_ERROR, "CUDA_ERROR_UNKNOWN", "unknown error"},
 };
 
@@ -486,6 +509,29 @@ unsigned cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
     return CUDA_OK;
 }
 
+struct cuda_context *fake_cuda_primary(int device)
+{
+    return primary[device].context;
+}
+
+struct cuda_context *fake_cuda_primary_retain(int device)
+{
+    if (!primary[device].retains++)
+        primary[device].context = context_new(device);
+    return primary[device].context;
+}
+
+unsigned fake_cuda_primary_release(int device)
+{
+    if (!primary[device].retains)
+        return CUDA_INVALID_CONTEXT;
+    if (!--primary[device].retains) {
+        context_end(primary[device].context);
+        primary[device].context = NULL;
+    }
+    return CUDA_OK;
+}
+
 unsigned cuDevicePrimaryCtxRetain(struct cuda_context **context, int device)
 {
     ENTER();
@@ -493,9 +539,7 @@ unsigned cuDevicePrimaryCtxRetain(struct cuda_context **context, int device)
         return CUDA_INVALID_VALUE;
     if (!fake_cuda_device(device))
         return CUDA_INVALID_DEVICE;
-    if (!primary[device].retains++)
-        primary[device].context = context_new(device);
-    *context = primary[device].context;
+    *context = fake_cuda_primary_retain(device);
     return CUDA_OK;
 }
 
@@ -504,13 +548,7 @@ unsigned cuDevicePrimaryCtxRelease_v2(int device)
     ENTER();
     if (!fake_cuda_device(device))
         return CUDA_INVALID_DEVICE;
-    if (!primary[device].retains)
-        return CUDA_INVALID_CONTEXT;
-    if (!--primary[device].retains) {
-        context_end(primary[device].context);
-        primary[device].context = NULL;
-    }
-    return CUDA_OK;
+    return fake_cuda_primary_release(device);
 }
 
 /* The context stays valid for its holders; its memory is freed. */

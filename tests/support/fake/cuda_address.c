@@ -64,8 +64,21 @@ struct form {
 };
 
 /* Not defined where the driver is older. */
-#pragma weak cuMemGetHandleForAddressRange
+#pragma weak cuCtxFromGreenCtx
 #pragma weak cuCtxSetFlags
+#pragma weak cuDevResourceGenerateDesc
+#pragma weak cuDeviceGetDevResource
+#pragma weak cuGreenCtxCreate
+#pragma weak cuGreenCtxDestroy
+#pragma weak cuLibraryGetGlobal
+#pragma weak cuLibraryGetManaged
+#pragma weak cuLibraryLoadData
+#pragma weak cuLibraryUnload
+#pragma weak cuMemGetHandleForAddressRange
+#pragma weak cuMulticastAddDevice
+#pragma weak cuMulticastBindMem
+#pragma weak cuMulticastCreate
+#pragma weak cuMulticastUnbind
 
 #define FORM(member, name, parameters) {#name, (void *)name},
 static const struct form forms[] = {CUDA_ENTRIES(FORM, FORM) CUDA_TEST_ENTRIES(FORM)
@@ -79,16 +92,21 @@ static int since(const char *symbol)
         int version;
     } known[] = {
         {"cuCtxDestroy_v2", 4000},
+        {"cuCtxFromGreenCtx", 12040},
         {"cuCtxGetCurrent", 4000},
         {"cuCtxGetFlags", 7000},
         {"cuCtxPopCurrent_v2", 4000},
         {"cuCtxPushCurrent_v2", 4000},
         {"cuCtxSetCurrent", 4000},
         {"cuCtxSetFlags", 12010},
+        {"cuDestroyExternalMemory", 10000},
+        {"cuDevResourceGenerateDesc", 12040},
         {"cuDeviceGetByPCIBusId", 4010},
         {"cuDeviceGetDefaultMemPool", 11020},
+        {"cuDeviceGetDevResource", 12040},
         {"cuDeviceGetGraphMemAttribute", 11040},
         {"cuDeviceGetPCIBusId", 4010},
+        {"cuDeviceGraphMemTrim", 11040},
         {"cuDevicePrimaryCtxGetState", 7000},
         {"cuDevicePrimaryCtxRelease", 7000},
         {"cuDevicePrimaryCtxRelease_v2", 11000},
@@ -96,6 +114,7 @@ static int since(const char *symbol)
         {"cuDevicePrimaryCtxReset_v2", 11000},
         {"cuDevicePrimaryCtxRetain", 7000},
         {"cuDriverGetVersion", 2020},
+        {"cuExternalMemoryGetMappedBuffer", 10000},
         {"cuGetErrorName", 6000},
         {"cuGetErrorString", 6000},
         {"cuGetProcAddress", 11030},
@@ -110,10 +129,17 @@ static int since(const char *symbol)
         {"cuGraphicsMapResources", 3000},
         {"cuGraphicsUnmapResources", 3000},
         {"cuGraphicsUnregisterResource", 3000},
+        {"cuGreenCtxCreate", 12040},
+        {"cuGreenCtxDestroy", 12040},
+        {"cuImportExternalMemory", 10000},
         {"cuIpcCloseMemHandle", 4010},
         {"cuIpcGetMemHandle", 4010},
         {"cuIpcOpenMemHandle_v2", 11000},
         {"cuLaunchHostFunc", 10000},
+        {"cuLibraryGetGlobal", 12000},
+        {"cuLibraryGetManaged", 12000},
+        {"cuLibraryLoadData", 12000},
+        {"cuLibraryUnload", 12000},
         {"cuMemAddressFree", 10020},
         {"cuMemAddressReserve", 10020},
         {"cuMemAllocAsync", 11020},
@@ -143,6 +169,10 @@ static int since(const char *symbol)
         {"cuMemUnmap", 10020},
         {"cuMemcpy", 4000},
         {"cuMemcpyAsync", 4000},
+        {"cuMulticastAddDevice", 12010},
+        {"cuMulticastBindMem", 12010},
+        {"cuMulticastCreate", 12010},
+        {"cuMulticastUnbind", 12010},
         {"cuPointerGetAttribute", 4000},
         {"cuPointerGetAttributes", 7000},
         {"cuPointerSetAttribute", 6000},

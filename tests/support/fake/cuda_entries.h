@@ -23,14 +23,19 @@ enum {
     CUDA_CAPTURE_INVALIDATED = 901,
     CUDA_CAPTURE_IMPLICIT = 906,
     CUDA_CAPTURE_WRONG_THREAD = 908,
+    CUDA_INVALID_RESOURCE_TYPE = 914,
     CUDA_UNKNOWN_ERROR = 999,
 };
 
+struct cuda_external;
 struct cuda_graph;
 struct cuda_graph_exec;
 struct cuda_graphics;
+struct cuda_green;
+struct cuda_library;
 struct cuda_module;
 struct cuda_node;
+struct cuda_resources; /* a descriptor of some of a device's */
 
 enum {
     CUDA_PTR_DEVICE_POINTER = 3, /* needs a current context */
@@ -45,8 +50,12 @@ enum {
 };
 
 enum { CUDA_HOSTALLOC_WRITECOMBINED = 4 };
-enum { CUDA_HANDLE_POSIX_FD = 1 }; /* memory that can be shared by a descriptor */
+enum { CUDA_GRAPH_AUTO_FREE = 1 };    /* flag of cuGraphInstantiateWithFlags */
+enum { CUDA_HANDLE_POSIX_FD = 1 };    /* memory that can be shared by a descriptor */
+enum { CUDA_EXTERNAL_OPAQUE_FD = 1 }; /* type of a cuda_external_handle */
+enum { CUDA_GREEN_DEFAULT_STREAM = 1 };
 enum { CUDA_IPC_LAZY_PEER_ACCESS = 1 };
+enum { CUDA_RESOURCE_SM = 1 };
 enum { CUDA_MEMORY_PINNED = 1 };      /* type of a cuda_memory_prop */
 enum { CUDA_LOCATION_HOST_NUMA = 3 }; /* type of a cuda_location */
 
@@ -78,6 +87,40 @@ struct cuda_alloc_node {
 /* Names memory to another process. */
 struct cuda_ipc {
     char reserved[64];
+};
+
+/* Memory of another API, and a buffer in it. */
+struct cuda_external_handle {
+    unsigned type;
+    union {
+        int fd;
+        void *windows[2];
+    } handle;
+    unsigned long long size;
+    unsigned flags;
+    unsigned reserved[16];
+};
+
+struct cuda_external_buffer {
+    unsigned long long offset, size;
+    unsigned flags;
+    unsigned reserved[16];
+};
+
+/* Multiprocessors of a device. */
+struct cuda_resource {
+    unsigned type;
+    unsigned char padding[92];
+    union {
+        unsigned sm_count;
+        unsigned char reserved[48];
+    } of;
+};
+
+struct cuda_multicast_prop {
+    unsigned devices;
+    size_t size;
+    unsigned long long handle_types, flags;
 };
 #endif
 
@@ -161,11 +204,46 @@ struct cuda_ipc {
     ENTRY(graph_launch, cuGraphLaunch,                                                             \
           (struct cuda_graph_exec * exec, struct cuda_stream * stream))                            \
     ENTRY(graph_exec_destroy, cuGraphExecDestroy, (struct cuda_graph_exec * exec))                 \
+    ENTRY(graph_trim, cuDeviceGraphMemTrim, (int device))                                          \
     ENTRY(graph_destroy, cuGraphDestroy, (struct cuda_graph * graph))                              \
     ENTRY(module_load, cuModuleLoadData, (struct cuda_module * *module, const void *image))        \
     ENTRY(module_global, cuModuleGetGlobal_v2,                                                     \
           (unsigned long long *addr, size_t *bytes, struct cuda_module *module, const char *name)) \
     ENTRY(module_unload, cuModuleUnload, (struct cuda_module * module))                            \
+    ENTRY(library_load, cuLibraryLoadData,                                                         \
+          (struct cuda_library * *library, const void *image, unsigned *jit_options,               \
+           void **jit_values, unsigned jit_count, unsigned *options, void **values,                \
+           unsigned count))                                                                        \
+    ENTRY(                                                                                         \
+        library_global, cuLibraryGetGlobal,                                                        \
+        (unsigned long long *addr, size_t *bytes, struct cuda_library *library, const char *name)) \
+    ENTRY(                                                                                         \
+        library_managed, cuLibraryGetManaged,                                                      \
+        (unsigned long long *addr, size_t *bytes, struct cuda_library *library, const char *name)) \
+    ENTRY(library_unload, cuLibraryUnload, (struct cuda_library * library))                        \
+    ENTRY(device_resource, cuDeviceGetDevResource,                                                 \
+          (int device, struct cuda_resource *resource, unsigned type))                             \
+    ENTRY(resource_desc, cuDevResourceGenerateDesc,                                                \
+          (struct cuda_resources * *desc, struct cuda_resource * resources, unsigned count))       \
+    ENTRY(green_create, cuGreenCtxCreate,                                                          \
+          (struct cuda_green * *green, struct cuda_resources * desc, int device, unsigned flags))  \
+    ENTRY(green_context, cuCtxFromGreenCtx,                                                        \
+          (struct cuda_context * *context, struct cuda_green * green))                             \
+    ENTRY(green_destroy, cuGreenCtxDestroy, (struct cuda_green * green))                           \
+    ENTRY(external_import, cuImportExternalMemory,                                                 \
+          (struct cuda_external * *external, const struct cuda_external_handle *handle))           \
+    ENTRY(external_map, cuExternalMemoryGetMappedBuffer,                                           \
+          (unsigned long long *addr, struct cuda_external *external,                               \
+           const struct cuda_external_buffer *buffer))                                             \
+    ENTRY(external_destroy, cuDestroyExternalMemory, (struct cuda_external * external))            \
+    ENTRY(multicast_create, cuMulticastCreate,                                                     \
+          (unsigned long long *handle, const struct cuda_multicast_prop *prop))                    \
+    ENTRY(multicast_add, cuMulticastAddDevice, (unsigned long long handle, int device))            \
+    ENTRY(multicast_bind, cuMulticastBindMem,                                                      \
+          (unsigned long long handle, size_t offset, unsigned long long memory,                    \
+           size_t memory_offset, size_t size, unsigned long long flags))                           \
+    ENTRY(multicast_unbind, cuMulticastUnbind,                                                     \
+          (unsigned long long handle, int device, size_t offset, size_t size))                     \
     ENTRY(graphics_map, cuGraphicsMapResources,                                                    \
           (unsigned count, struct cuda_graphics **graphics, struct cuda_stream *stream))           \
     ENTRY(graphics_pointer, cuGraphicsResourceGetMappedPointer_v2,                                 \

@@ -78,6 +78,8 @@ static int device_of(uint64_t addr)
 
     if (m)
         return m->device;
+    if (piece && piece->physical->multicast)
+        return fake_cuda_multicast_device(piece->physical->multicast);
     return piece && piece->physical->prop.location.type == CUDA_LOCATION_DEVICE
                ? piece->physical->prop.location.id
                : -1;
@@ -105,7 +107,8 @@ static unsigned export_plain(const struct memory *m, uint64_t addr, size_t size,
         return CUDA_INVALID_VALUE;
     if (is_exact())
         return exact_plain(m, addr, size, fd);
-    if (addr != made->addr - made->skip) /* where its pages begin */
+    /* It begins where the pages do, and they where the file does. */
+    if (addr != made->addr - made->skip || made->block->start)
         return CUDA_NOT_SUPPORTED;
     *fd = fcntl(made->block->fd, F_DUPFD, 0);
     return *fd < 0 ? CUDA_OUT_OF_MEMORY : CUDA_OK;
@@ -118,7 +121,7 @@ static unsigned export_range(uint64_t addr, size_t size, int *fd)
 
     if (m)
         return export_plain(m, addr, size, fd);
-    if (!piece)
+    if (!piece || piece->physical->multicast)
         return CUDA_INVALID_VALUE;
     if (piece->physical->prop.location.type != CUDA_LOCATION_DEVICE ||
         !fake_cuda_exports(piece->physical->prop.location.id))

@@ -2,9 +2,11 @@
  *
  * Inside the fake libcuda.so.1: what its files share. cuda.c has devices and contexts,
  * cuda_memory.c allocations and copies, cuda_shared.c pools and imported memory, cuda_graph.c
- * graphs, cuda_module.c variables of modules and mapped graphics, cuda_virtual.c virtual memory,
- * cuda_pointer.c what is said about pointers, cuda_export.c the dmabuf export, cuda_stream.c
- * streams, cuda_capture.c their capture, cuda_address.c cuGetProcAddress and older functions.
+ * graphs, cuda_module.c variables of modules and mapped graphics, cuda_library.c those of
+ * libraries, cuda_green.c green contexts, cuda_external.c memory of other APIs, cuda_virtual.c
+ * virtual memory, cuda_multicast.c multicast objects, cuda_pointer.c what is said about pointers,
+ * cuda_export.c the dmabuf export, cuda_stream.c streams, cuda_capture.c their capture,
+ * cuda_address.c cuGetProcAddress and older functions.
  *
  * From the environment, beyond the engine's:
  *   HMREG_FAKE_CUDA_DEVICES=n       devices, else HMREG_FAKE_DEVICES, else 2
@@ -22,7 +24,8 @@
  *   HMREG_FAKE_CUDA_COHERENT=mask   these devices use the CPU's page tables, as behind Grace
  *   HMREG_FAKE_CUDA_NO_PCIE=mask    these devices refuse dmabufs with the PCIe mapping
  *   HMREG_FAKE_CUDA_NO_MAPPING=1    a driver without the MAPPING attributes and block ids
- *   HMREG_FAKE_CUDA_REUSE_IDS=1     ids of physical memory are used again once it is gone
+ *   HMREG_FAKE_CUDA_REUSE_IDS=1     ids of physical memory are used again once it has no handle
+ *                                   and no mapping, though a descriptor may hold it
  * FAKE_CUDA_VERSION, when compiled: the driver this one is as old as; 13000 if not set.
  */
 #ifndef TESTS_FAKE_CUDA_FAKE_H
@@ -44,8 +47,17 @@ CUDA_OTHER_ENTRIES(CUDA_DECLARE)
 /* For tests: the number of contexts of both kinds; of reservations and physical allocations. */
 __attribute__((visibility("default"))) unsigned long hmreg_fake_cuda_contexts(void);
 __attribute__((visibility("default"))) unsigned long hmreg_fake_cuda_virtual(void);
+/* Queries of attributes after cuMemFreeAsync(), whose answers are undefined. */
+__attribute__((visibility("default"))) unsigned long hmreg_fake_cuda_undefined(void);
 /* Memory of a graphics API, registered with CUDA; cuGraphicsUnregisterResource frees it. */
 __attribute__((visibility("default"))) struct cuda_graphics *hmreg_fake_cuda_graphics(size_t len);
+
+/* Called without a lock at each entry of a call (ended: false), and before the return of one that
+ * has ended memory, whose addresses are free by then. NULL: nothing is. */
+__attribute__((visibility("default"))) void hmreg_fake_cuda_around(void (*hook)(const char *call,
+                                                                                bool ended));
+/* A descriptor of memory of another API, which cuImportExternalMemory() takes. */
+__attribute__((visibility("default"))) int hmreg_fake_cuda_external(size_t len);
 
 /* Every entry point but the few that always work begins so: counts the call, fails it on request,
  * before cuInit and in a forked child; then holds the lock until it returns. */
@@ -60,6 +72,8 @@ __attribute__((visibility("default"))) struct cuda_graphics *hmreg_fake_cuda_gra
 
 long fake_cuda_enter(const char *name);
 void fake_cuda_leave(int *locked);
+/* The call has ended memory. */
+void fake_cuda_ended(void);
 
 /* ---- contexts --------------------------------------------------------------------------- */
 
@@ -77,6 +91,11 @@ bool fake_cuda_device(int device);
  * which varies as drivers do: INVALID_CONTEXT, NOT_FOUND, INVALID_VALUE. */
 unsigned fake_cuda_context_of(int device);
 
+/* The device's primary context; NULL once the last has released it. */
+struct cuda_context *fake_cuda_primary(int device);
+struct cuda_context *fake_cuda_primary_retain(int device);
+unsigned fake_cuda_primary_release(int device);
+
 /* ---- memory ----------------------------------------------------------------------------- */
 
 enum memory_sort {
@@ -87,6 +106,7 @@ enum memory_sort {
     MEMORY_REGISTERED,
     MEMORY_IMPORTED,
     MEMORY_GRAPHICS,
+    MEMORY_EXTERNAL,
     MEMORY_MODULE, /* with host: managed */
 };
 
@@ -114,6 +134,9 @@ struct memory {
 
 /* The memory that contains the device or the host address. */
 struct memory *fake_cuda_memory(uint64_t addr);
+/* Memory of a pool that cuMemFreeAsync() has freed, and that no call has waited for since. */
+struct memory *fake_cuda_freed(uint64_t addr);
+void fake_cuda_forget_freed(void);
 /* The memory, of any kind, whose host pages contain [addr, addr+len). */
 struct memory *fake_cuda_pages(uint64_t addr, size_t len);
 /* Frees the memory of a destroyed context. */
@@ -146,13 +169,27 @@ bool fake_cuda_kept(const struct cuda_pool *pool, int device, size_t len, uint64
 void fake_cuda_trim(void);
 bool fake_cuda_pool_used(const struct cuda_pool *pool);
 bool fake_cuda_exports(int device);
+/* A block of a file's bytes from start on, which owns the descriptor. NULL: it is closed. */
+struct fake_block *fake_cuda_block_of(int device, int fd, size_t start, size_t len);
+/* Maps a block at an address of its own; 0: no room. */
+uint64_t fake_cuda_map_block(struct fake_block *block, size_t skip, size_t len);
+
+/* Is it the text of a module, with variables? */
+unsigned fake_cuda_check_image(const char *image);
+/* The variable's offset in the allocation, with its length; *len 0: there is none. */
+size_t fake_cuda_variable(const char *image, const char *name, size_t *len);
+/* The allocation of all its variables, in the current context. */
+unsigned fake_cuda_load(const char *image, struct memory **out);
 
 /* ---- virtual memory --------------------------------------------------------------------- */
 
 #define FAKE_CUDA_PIECES 1024 /* the most under one descriptor */
 
+struct multicast; /* what makes an allocation a multicast object */
+
 struct physical {
     struct physical *next;
+    struct multicast *multicast; /* NULL: memory */
     struct fake_block *block;
     struct cuda_memory_prop prop;
     uint64_t id;
@@ -180,6 +217,14 @@ struct reservation {
     uint64_t id;
 };
 
+/* NULL: no such handle. */
+struct physical *fake_cuda_physical(unsigned long long handle);
+struct physical *fake_cuda_physical_new(int device, size_t size);
+size_t fake_cuda_granule(void);
+void fake_cuda_physical_settle(struct physical *physical);
+bool fake_cuda_multicast_is_full(const struct multicast *multicast);
+int fake_cuda_multicast_device(const struct multicast *multicast);
+void fake_cuda_multicast_end(struct multicast *multicast);
 struct mapping *fake_cuda_mapping(uint64_t addr);
 struct reservation *fake_cuda_reservation(uint64_t addr);
 /* A descriptor for a mapped range, -1 with the result. */

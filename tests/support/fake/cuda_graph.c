@@ -2,9 +2,10 @@
  *
  * The fake libcuda.so.1: graphs of nodes that allocate and free memory. A node's address is chosen
  * when it is added, and is the same at each launch; the memory there is another at each, with the
- * same buffer id, since CUDA does not promise another. It ends by
- * a node of any graph that frees it, at that graph's launch, without a call that names it, or by
- * cuMemFree or cuMemFreeAsync. Nodes run in the order in which they were added.
+ * same buffer id, since CUDA does not promise another. It ends by a node of any graph that frees
+ * it, at that graph's launch, without a call that names it, by cuMemFree or cuMemFreeAsync, or by
+ * the next launch of its own graph (AUTO_FREE_ON_LAUNCH). Nodes run in the order in which they were
+ * added. What the driver has reserved for graphs stays reserved until it is trimmed.
  */
 #include "tests/support/fake/cuda_fake.h"
 
@@ -28,10 +29,12 @@ struct cuda_graph {
 
 struct cuda_graph_exec {
     struct cuda_graph *graph;
+    bool auto_free;
 };
 
 static struct cuda_graph *graphs;
 static struct cuda_pool graph_pool; /* of their memory */
+static uint64_t reserved[8];        /* bytes, by device */
 
 /* ---- graphs and nodes -------------------------------------------------------------------- */
 
@@ -176,12 +179,13 @@ unsigned cuGraphInstantiateWithFlags(struct cuda_graph_exec **exec, struct cuda_
                                      unsigned long long flags)
 {
     ENTER();
-    if (!exec || !is_graph(graph) || flags)
+    if (!exec || !is_graph(graph) || flags & ~(unsigned long long)CUDA_GRAPH_AUTO_FREE)
         return CUDA_INVALID_VALUE;
     *exec = malloc(sizeof(**exec));
     if (!*exec)
         abort();
     (*exec)->graph = graph;
+    (*exec)->auto_free = flags;
     graph->users++;
     return CUDA_OK;
 }
@@ -196,13 +200,35 @@ unsigned cuGraphExecDestroy(struct cuda_graph_exec *exec)
     return CUDA_OK;
 }
 
-static unsigned run_alloc(struct cuda_node *node, struct cuda_context *context)
+/* Bytes of a device that launches have allocated. */
+static uint64_t used(int device)
 {
-    struct fake_block *block;
-    struct memory *made;
+    uint64_t sum = 0;
 
-    if (fake_cuda_memory(node->addr))
+    for (const struct cuda_graph *graph = graphs; graph; graph = graph->next)
+        for (const struct cuda_node *node = graph->nodes; node; node = node->next)
+            if (!node->frees && node->device == device && fake_cuda_memory(node->addr))
+                sum += node->size;
+    return sum;
+}
+
+static void reserve(int device)
+{
+    uint64_t bytes = used(device);
+
+    if (reserved[device] < bytes)
+        reserved[device] = bytes;
+}
+
+static unsigned run_alloc(struct cuda_node *node, struct cuda_context *context, bool auto_free)
+{
+    struct memory *made = fake_cuda_memory(node->addr);
+    struct fake_block *block;
+
+    if (made && !auto_free)
         return CUDA_INVALID_VALUE; /* not freed since the last launch */
+    if (made)
+        fake_cuda_leave_memory(made);
     block = fake_block_new(node->device, node->size);
     if (!block || !fake_map(node->addr, node->size, block, 0))
         return CUDA_OUT_OF_MEMORY;
@@ -213,6 +239,7 @@ static unsigned run_alloc(struct cuda_node *node, struct cuda_context *context)
     made->context = NULL;
     made->of_graph = true;
     node->id = made->id = node->id ? node->id : made->id;
+    reserve(node->device);
     return CUDA_OK;
 }
 
@@ -238,22 +265,29 @@ unsigned cuGraphLaunch(struct cuda_graph_exec *exec, struct cuda_stream *stream)
     if (!result)
         result = fake_cuda_use(stream, NULL); /* a graph in a graph is not simulated */
     for (struct cuda_node *node = exec->graph->nodes; !result && node; node = node->next)
-        result = node->frees ? run_free(node) : run_alloc(node, context);
+        result = node->frees ? run_free(node) : run_alloc(node, context, exec->auto_free);
     return result;
 }
 
-/* Of what launches have allocated: the simulation reserves no more. */
+/* ---- what is reserved -------------------------------------------------------------------- */
+
+/* The most that there was is not kept. */
 unsigned cuDeviceGetGraphMemAttribute(int device, unsigned attribute, void *value)
 {
-    uint64_t sum = 0;
-
     ENTER();
-    if (!value || !fake_cuda_device(device) || attribute > CUDA_GRAPH_MEM_RESERVED_HIGH)
+    if (!fake_cuda_device(device))
+        return CUDA_INVALID_DEVICE;
+    if (!value || attribute > CUDA_GRAPH_MEM_RESERVED_HIGH)
         return CUDA_INVALID_VALUE;
-    for (const struct cuda_graph *graph = graphs; graph; graph = graph->next)
-        for (const struct cuda_node *node = graph->nodes; node; node = node->next)
-            if (!node->frees && node->device == device && fake_cuda_memory(node->addr))
-                sum += node->size;
-    *(uint64_t *)value = sum;
+    *(uint64_t *)value = attribute < CUDA_GRAPH_MEM_RESERVED ? used(device) : reserved[device];
+    return CUDA_OK;
+}
+
+unsigned cuDeviceGraphMemTrim(int device)
+{
+    ENTER();
+    if (!fake_cuda_device(device))
+        return CUDA_INVALID_DEVICE;
+    reserved[device] = used(device);
     return CUDA_OK;
 }

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 
 static struct memory *memories;
+static struct memory *freed; /* of pools, by cuMemFreeAsync() */
 static uint64_t last_id;
 
 uint64_t fake_cuda_id(void)
@@ -33,6 +34,52 @@ struct memory *fake_cuda_memory(uint64_t addr)
         m = m->next;
     return m;
 }
+
+/* ---- what is undefined ------------------------------------------------------------------- */
+
+struct memory *fake_cuda_freed(uint64_t addr)
+{
+    struct memory *m = freed;
+
+    while (m && !lies_in(addr, m->addr, m->len))
+        m = m->next;
+    return m;
+}
+
+static void remember_freed(const struct memory *m)
+{
+    struct memory *made = malloc(sizeof(*made));
+
+    if (!made)
+        abort();
+    *made = *m;
+    made->next = freed;
+    freed = made;
+}
+
+/* Its addresses are other memory's now. */
+static void forget_freed(uint64_t addr, size_t len)
+{
+    struct memory **link = &freed;
+
+    while (*link) {
+        struct memory *m = *link;
+
+        if (m->addr >= addr + len || addr >= m->addr + m->len) {
+            link = &m->next;
+            continue;
+        }
+        *link = m->next;
+        free(m);
+    }
+}
+
+void fake_cuda_forget_freed(void)
+{
+    forget_freed(0, SIZE_MAX);
+}
+
+/* ---- pages ------------------------------------------------------------------------------- */
 
 /* Neighbours in a page may be of several kinds; cuMemAlloc's can be exported. */
 struct memory *fake_cuda_pages(uint64_t addr, size_t len)
@@ -69,6 +116,7 @@ struct memory *fake_cuda_enter_memory(enum memory_sort sort, uint64_t addr, uint
         .context = context,
     };
     memories = made;
+    forget_freed(addr, len);
     return made;
 }
 
@@ -77,6 +125,7 @@ void fake_cuda_leave_memory(struct memory *gone)
     struct memory **link = &memories;
 
     fake_cuda_arrive();
+    fake_cuda_ended();
     while (*link != gone)
         link = &(*link)->next;
     *link = gone->next;
@@ -85,7 +134,7 @@ void fake_cuda_leave_memory(struct memory *gone)
     else if (gone->sort != MEMORY_REGISTERED)
         fake_free(gone->host ? gone->host : gone->addr);
     if (gone->sort == MEMORY_IMPORTED || gone->sort == MEMORY_GRAPHICS ||
-        (gone->host && gone->host != gone->addr))
+        gone->sort == MEMORY_EXTERNAL || (gone->host && gone->host != gone->addr))
         fake_unreserve(gone->addr & ~(uint64_t)(fake_page() - 1));
     free(gone);
 }
@@ -129,7 +178,7 @@ unsigned fake_cuda_allocate(enum memory_sort sort, enum fake_kind kind, size_t s
     return CUDA_OK;
 }
 
-static unsigned end(uint64_t addr, bool host)
+static unsigned end(uint64_t addr, bool host, bool async)
 {
     struct cuda_context *context = NULL;
     unsigned result = fake_cuda_context(&context);
@@ -137,9 +186,11 @@ static unsigned end(uint64_t addr, bool host)
 
     if (result)
         return result;
-    if (!m || m->sort >= MEMORY_REGISTERED || (m->sort == MEMORY_HOST) != host ||
-        addr != (host ? m->host : m->addr))
+    if (!m || (m->sort >= MEMORY_REGISTERED && (async || m->sort != MEMORY_EXTERNAL)) ||
+        (m->sort == MEMORY_HOST) != host || addr != (host ? m->host : m->addr))
         return CUDA_INVALID_VALUE;
+    if (async && m->sort == MEMORY_POOL)
+        remember_freed(m);
     fake_cuda_leave_memory(m);
     return CUDA_OK;
 }
@@ -182,7 +233,7 @@ unsigned cuMemAllocPitch_v2(unsigned long long *addr, size_t *pitch, size_t widt
 unsigned cuMemFree_v2(unsigned long long addr)
 {
     ENTER();
-    return addr ? end(addr, false) : CUDA_OK;
+    return addr ? end(addr, false, false) : CUDA_OK;
 }
 
 unsigned cuMemAllocManaged(unsigned long long *addr, size_t size, unsigned flags)
@@ -246,13 +297,13 @@ unsigned cuMemFreeAsync(unsigned long long addr, struct cuda_stream *stream)
     result = fake_cuda_is_stream(stream) ? fake_cuda_use(stream, &graph) : CUDA_INVALID_HANDLE;
     if (result)
         return result;
-    return graph ? fake_cuda_graph_free(graph, addr) : end(addr, false);
+    return graph ? fake_cuda_graph_free(graph, addr) : end(addr, false, true);
 }
 
 unsigned cuMemFreeHost(void *addr)
 {
     ENTER();
-    return end((uintptr_t)addr, true);
+    return end((uintptr_t)addr, true, false);
 }
 
 /* What virtual memory takes is not counted. */
@@ -365,7 +416,7 @@ static bool may_access(uint64_t addr, size_t size)
 
         if (!piece)
             return true;
-        if (!piece->accessible)
+        if (!piece->accessible || piece->physical->multicast)
             return false;
         at = piece->addr + piece->len;
     }

@@ -36,7 +36,7 @@ static bool is_module(const struct cuda_module *module)
 
 /* Finds a variable, as in ".global .align 16 .b8 name[100];". Without one of this name it returns
  * where the last one ends; 0: it does not understand the text. */
-static size_t find(const char *image, const char *name, size_t *len)
+size_t fake_cuda_variable(const char *image, const char *name, size_t *len)
 {
     size_t end = FIRST;
 
@@ -55,25 +55,36 @@ static size_t find(const char *image, const char *name, size_t *len)
     return end;
 }
 
+unsigned fake_cuda_check_image(const char *image)
+{
+    size_t len;
+
+    return strstr(image, ".version") && fake_cuda_variable(image, NULL, &len) ? CUDA_OK
+                                                                              : CUDA_INVALID_IMAGE;
+}
+
+unsigned fake_cuda_load(const char *image, struct memory **out)
+{
+    bool managed = strstr(image, ".attribute(.managed)");
+    size_t len, end = fake_cuda_variable(image, NULL, &len);
+
+    return fake_cuda_allocate(MEMORY_MODULE, managed ? FAKE_MANAGED : FAKE_DEVICE,
+                              (end + MODULE_BYTES - 1) / MODULE_BYTES * MODULE_BYTES, out);
+}
+
 unsigned cuModuleLoadData(struct cuda_module **module, const void *image)
 {
     struct cuda_context *context = NULL;
     struct cuda_module *made;
     struct memory *m = NULL;
     unsigned result;
-    size_t end, len;
-    bool managed;
 
     ENTER();
     result = fake_cuda_context(&context);
-    if (result || !module || !image)
-        return result ? result : CUDA_INVALID_VALUE;
-    end = strstr(image, ".version") ? find(image, NULL, &len) : 0;
-    if (!end)
-        return CUDA_INVALID_IMAGE;
-    managed = strstr(image, ".attribute(.managed)");
-    result = fake_cuda_allocate(MEMORY_MODULE, managed ? FAKE_MANAGED : FAKE_DEVICE,
-                                (end + MODULE_BYTES - 1) / MODULE_BYTES * MODULE_BYTES, &m);
+    if (!result)
+        result = module && image ? fake_cuda_check_image(image) : CUDA_INVALID_VALUE;
+    if (!result)
+        result = fake_cuda_load(image, &m);
     if (result)
         return result;
     made = malloc(sizeof(*made));
@@ -93,7 +104,7 @@ unsigned cuModuleGetGlobal_v2(unsigned long long *addr, size_t *bytes, struct cu
     ENTER();
     if (!is_module(module) || !name)
         return CUDA_INVALID_VALUE;
-    at = find(module->image, name, &len);
+    at = fake_cuda_variable(module->image, name, &len);
     if (!len)
         return CUDA_NOT_FOUND;
     if (addr)

@@ -58,6 +58,18 @@ static struct view view_memory(const struct memory *m, uint64_t addr)
     };
 }
 
+static struct view view_multicast(struct view view, const struct mapping *m, uint64_t addr)
+{
+    view.type = CUDA_TYPE_DEVICE;
+    view.ordinal = fake_cuda_multicast_device(m->physical->multicast);
+    view.device_addr = addr;
+    view.mapped = true;
+    view.mapping_base = m->addr;
+    view.mapping_size = m->len;
+    view.block_id = m->physical->id;
+    return view;
+}
+
 static struct view view_virtual(const struct reservation *r, const struct mapping *m, uint64_t addr)
 {
     struct view view = {
@@ -66,6 +78,8 @@ static struct view view_virtual(const struct reservation *r, const struct mappin
 
     if (!m)
         return view;
+    if (m->physical->multicast)
+        return view_multicast(view, m, addr);
     view.type = prop->location.type == CUDA_LOCATION_DEVICE ? CUDA_TYPE_DEVICE : CUDA_TYPE_HOST;
     view.ordinal = view.type == CUDA_TYPE_DEVICE ? prop->location.id : -1;
     view.device_addr = addr;
@@ -87,12 +101,29 @@ static void widen_to_pool(struct view *view)
     view->size = ((end + chunk - 1) & ~(chunk - 1)) - view->start;
 }
 
+static unsigned long undefined; /* queries */
+
+unsigned long hmreg_fake_cuda_undefined(void)
+{
+    return undefined;
+}
+
+/* After cuMemFreeAsync() answers are undefined: as before, or as of no memory, by turns. */
+static struct memory *freed_memory(uint64_t addr)
+{
+    struct memory *m = fake_cuda_freed(addr);
+
+    return m && undefined++ % 2 == 0 ? m : NULL;
+}
+
 static struct view view_of(uint64_t addr)
 {
     struct memory *m = fake_cuda_memory(addr);
     struct reservation *r = m ? NULL : fake_cuda_reservation(addr);
     struct view nothing = {.ordinal = -1};
 
+    if (!m && !r)
+        m = freed_memory(addr);
     if (m && m->sort == MEMORY_POOL) {
         struct view view = view_memory(m, addr);
 

@@ -56,6 +56,7 @@ bool fake_cuda_kept(const struct cuda_pool *pool, int device, size_t len, uint64
 
 void fake_cuda_trim(void)
 {
+    fake_cuda_forget_freed();
     while (kept) {
         struct kept *gone = kept;
 
@@ -261,27 +262,35 @@ static int foreign_file(const struct ipc *ipc)
     return fd;
 }
 
-/* Maps the other process's file as a block of this process, which closes it. */
-static struct fake_block *import_block(const struct ipc *ipc, int fd)
+struct fake_block *fake_cuda_block_of(int device, int fd, size_t start, size_t len)
 {
-    size_t before = ipc->start % fake_page();
-    struct fake_block *block = fake_block_new(ipc->device, before + ipc->len);
+    size_t before = start % fake_page();
+    struct fake_block *block = fake_block_new(device, before + len);
     char *bytes;
 
     if (!block) {
         close(fd);
         return NULL;
     }
-    bytes = mmap(NULL, block->len, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-                 (off_t)(ipc->start - before));
+    bytes = mmap(NULL, block->len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)(start - before));
     if (bytes == MAP_FAILED)
         abort();
     munmap(block->bytes, block->len);
     close(block->fd);
     block->fd = fd;
     block->bytes = bytes;
-    fake_block_moved(block, ipc->start - before);
+    fake_block_moved(block, start - before);
     return block;
+}
+
+uint64_t fake_cuda_map_block(struct fake_block *block, size_t skip, size_t len)
+{
+    uint64_t at = fake_reserve(block->device, skip + len, 0);
+
+    if (!at || !fake_map(at + skip, len, block, skip))
+        return 0;
+    fake_block_put(block); /* the mapping holds it */
+    return at + skip;
 }
 
 static unsigned import(const struct ipc *ipc, struct cuda_context *context, uint64_t *out)
@@ -293,13 +302,12 @@ static unsigned import(const struct ipc *ipc, struct cuda_context *context, uint
 
     if (fd < 0) /* the owner has ended; or a container forbids it */
         return errno == EPERM || errno == ENOSYS ? CUDA_NOT_SUPPORTED : CUDA_OUT_OF_MEMORY;
-    block = import_block(ipc, fd);
-    at = block ? fake_reserve(ipc->device, before + ipc->len, 0) : 0;
-    if (!at || !fake_map(at + before, ipc->len, block, before))
+    block = fake_cuda_block_of(ipc->device, fd, ipc->start, ipc->len);
+    at = block ? fake_cuda_map_block(block, before, ipc->len) : 0;
+    if (!at)
         return CUDA_OUT_OF_MEMORY;
-    fake_block_put(block); /* the mapping holds it */
-    fake_cuda_enter_memory(MEMORY_IMPORTED, at + before, 0, ipc->len, context);
-    *out = at + before;
+    fake_cuda_enter_memory(MEMORY_IMPORTED, at, 0, ipc->len, context);
+    *out = at;
     return CUDA_OK;
 }
 

@@ -27,7 +27,7 @@ static unsigned long last_file;
 
 /* ---- finding ---------------------------------------------------------------------------- */
 
-static size_t granule(void)
+size_t fake_cuda_granule(void)
 {
     return GRANULARITY_PAGES * fake_page();
 }
@@ -51,7 +51,7 @@ struct reservation *fake_cuda_reservation(uint64_t addr)
 }
 
 /* Handles are the addresses of our records, looked up before use. */
-static struct physical *physical_of(unsigned long long handle)
+struct physical *fake_cuda_physical(unsigned long long handle)
 {
     struct physical *p = physicals;
 
@@ -69,14 +69,14 @@ static uint64_t new_id(void)
     return spare_count ? spare_ids[--spare_count] : fake_cuda_id();
 }
 
-/* Memory that a descriptor still holds is not gone. */
+/* Also while a descriptor holds the memory: nothing says that the driver knows. */
 static void recycle_id(const struct physical *physical)
 {
-    if (fake_env("HMREG_FAKE_CUDA_REUSE_IDS", 0) && physical->block->users == 1 && spare_count < 64)
+    if (fake_env("HMREG_FAKE_CUDA_REUSE_IDS", 0) && spare_count < 64)
         spare_ids[spare_count++] = physical->id;
 }
 
-static void physical_settle(struct physical *physical)
+void fake_cuda_physical_settle(struct physical *physical)
 {
     struct physical **link = &physicals;
 
@@ -87,6 +87,7 @@ static void physical_settle(struct physical *physical)
         link = &(*link)->next;
     *link = physical->next;
     fake_block_put(physical->block);
+    fake_cuda_multicast_end(physical->multicast);
     free(physical);
 }
 
@@ -98,13 +99,13 @@ unsigned cuMemAddressReserve(unsigned long long *addr, size_t size, size_t align
     struct reservation *made;
 
     ENTER();
-    if (!addr || !size || size % granule() || align & (align - 1) || flags)
+    if (!addr || !size || size % fake_cuda_granule() || align & (align - 1) || flags)
         return CUDA_INVALID_VALUE;
     made = calloc(1, sizeof(*made));
     if (!made)
         abort();
     *made = (struct reservation){.next = reservations, .len = size, .id = fake_cuda_id()};
-    made->addr = fake_reserve(0, size, align > granule() ? align : granule());
+    made->addr = fake_reserve(0, size, align > fake_cuda_granule() ? align : fake_cuda_granule());
     if (!made->addr) {
         free(made);
         return CUDA_OUT_OF_MEMORY;
@@ -150,8 +151,24 @@ unsigned cuMemGetAllocationGranularity(size_t *size, const struct cuda_memory_pr
     ENTER();
     if (!size || !is_prop(prop) || option > 1)
         return CUDA_INVALID_VALUE;
-    *size = granule();
+    *size = fake_cuda_granule();
     return CUDA_OK;
+}
+
+struct physical *fake_cuda_physical_new(int device, size_t size)
+{
+    struct physical *made = calloc(1, sizeof(*made));
+
+    if (!made)
+        abort();
+    *made = (struct physical){.next = physicals, .id = new_id(), .holds = 1};
+    made->block = fake_block_new(device, size);
+    if (!made->block) {
+        free(made);
+        return NULL;
+    }
+    physicals = made;
+    return made;
 }
 
 unsigned cuMemCreate(unsigned long long *handle, size_t size, const struct cuda_memory_prop *prop,
@@ -161,26 +178,20 @@ unsigned cuMemCreate(unsigned long long *handle, size_t size, const struct cuda_
     int device;
 
     ENTER();
-    if (!handle || !size || size % granule() || !is_prop(prop) || flags)
+    if (!handle || !size || size % fake_cuda_granule() || !is_prop(prop) || flags)
         return CUDA_INVALID_VALUE;
     if (size > fake_device_memory())
         return CUDA_OUT_OF_MEMORY;
-    made = calloc(1, sizeof(*made));
-    if (!made)
-        abort();
     device = prop->location.type == CUDA_LOCATION_DEVICE ? prop->location.id : 0;
-    *made = (struct physical){.next = physicals, .prop = *prop, .id = new_id(), .holds = 1};
-    made->block = fake_block_new(device, size);
-    if (made->block && prop->location.type != CUDA_LOCATION_DEVICE &&
-        !fake_block_to_host(made->block)) {
-        fake_block_put(made->block);
-        made->block = NULL;
-    }
-    if (!made->block) {
-        free(made);
+    made = fake_cuda_physical_new(device, size);
+    if (!made)
+        return CUDA_OUT_OF_MEMORY;
+    made->prop = *prop;
+    if (prop->location.type != CUDA_LOCATION_DEVICE && !fake_block_to_host(made->block)) {
+        made->holds = 0;
+        fake_cuda_physical_settle(made);
         return CUDA_OUT_OF_MEMORY;
     }
-    physicals = made;
     *handle = (uintptr_t)made;
     return CUDA_OK;
 }
@@ -190,11 +201,11 @@ unsigned cuMemRelease(unsigned long long handle)
     struct physical *physical;
 
     ENTER();
-    physical = physical_of(handle);
+    physical = fake_cuda_physical(handle);
     if (!physical)
         return CUDA_INVALID_VALUE;
     physical->holds--;
-    physical_settle(physical);
+    fake_cuda_physical_settle(physical);
     return CUDA_OK;
 }
 
@@ -211,14 +222,16 @@ unsigned cuMemRetainAllocationHandle(unsigned long long *handle, void *addr)
     return CUDA_OK;
 }
 
+/* A multicast object has none: refused, or of no location, by turns. */
 unsigned cuMemGetAllocationPropertiesFromHandle(struct cuda_memory_prop *prop,
                                                 unsigned long long handle)
 {
+    static unsigned turn;
     struct physical *physical;
 
     ENTER();
-    physical = physical_of(handle);
-    if (!prop || !physical)
+    physical = fake_cuda_physical(handle);
+    if (!prop || !physical || (physical->multicast && turn++ % 2 == 0))
         return CUDA_INVALID_VALUE;
     *prop = physical->prop;
     return CUDA_OK;
@@ -232,7 +245,7 @@ unsigned cuMemExportToShareableHandle(void *shared, unsigned long long handle, u
     int fd;
 
     ENTER();
-    physical = physical_of(handle);
+    physical = fake_cuda_physical(handle);
     if (!shared || !physical || flags || !type || !(physical->prop.handle_types & type))
         return CUDA_INVALID_VALUE;
     fd = fcntl(physical->block->fd, F_DUPFD_CLOEXEC, 0);
@@ -272,10 +285,12 @@ unsigned cuMemMap(unsigned long long addr, size_t size, size_t offset, unsigned 
     struct mapping *made;
 
     ENTER();
-    physical = physical_of(handle);
+    physical = fake_cuda_physical(handle);
     r = fake_cuda_reservation(addr);
-    if (!physical || !r || offset || flags || size > physical->block->len || !size ||
-        size % granule() || addr % granule() || addr + size > r->addr + r->len)
+    if (!physical || !r ||
+        (physical->multicast && !fake_cuda_multicast_is_full(physical->multicast)) || offset ||
+        flags || size > physical->block->len || !size || size % fake_cuda_granule() ||
+        addr % fake_cuda_granule() || addr + size > r->addr + r->len)
         return CUDA_INVALID_VALUE;
     for (struct mapping *m = mappings; m; m = m->next)
         if (addr < m->addr + m->len && m->addr < addr + size)
@@ -306,12 +321,13 @@ static void unmap(struct mapping **link)
 {
     struct mapping *gone = *link;
 
+    fake_cuda_ended();
     *link = gone->next;
     if (gone->cpu)
         let_cpu_in(gone, false);
     fake_free(gone->addr);
     gone->physical->mappings--;
-    physical_settle(gone->physical);
+    fake_cuda_physical_settle(gone->physical);
     free(gone);
 }
 
