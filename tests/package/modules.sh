@@ -6,6 +6,10 @@
 # nothing is compiled here.
 . "$(dirname "$0")/cases.sh"
 
+command -v make >/dev/null || {
+    skip modules "there is no make, which the kernel is built with"
+    finish
+}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
