@@ -274,7 +274,9 @@ int hmreg_kfi_domain_open(struct ib_pd *pd, const struct hmreg_kfi_attr *attr,
 			  struct kfid_domain **domain);
 
 /* An event queue, for kfi_domain_bind(domain, &eq->fid, KFI_REG_MR). @handler, if given, is called
- * from a workqueue for each event, which it may read; it may sleep, and register and close regions.
+ * from a workqueue once for each event, which it may read. It may sleep, register and close
+ * regions, and close the domain; it must not wait for another call of itself. kfi_close() of a
+ * domain or an event queue, other than by the handler, returns after its last call.
  */
 int hmreg_kfi_eq_open(kfi_event_handler handler, void *context, struct kfid_eq **eq);
 

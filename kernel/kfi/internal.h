@@ -17,6 +17,10 @@ struct hmreg_kfi_eq {
 	struct kfid_eq fid;
 	spinlock_t lock;	 /* of events */
 	struct list_head events; /* hmreg_kfi_mr.event */
+
+	struct workqueue_struct *work; /* NULL: no handler */
+	struct work_struct delivery;
+	atomic_t undelivered; /* calls of the handler that are still to be made */
 };
 
 struct hmreg_kfi_domain {
