@@ -73,6 +73,22 @@ TEST(open__each_call_fails__its_error_and_nothing_stays)
     peer_close(&peer);
 }
 
+TEST(open__infiniband_port_that_requires_a_route__connected)
+{
+    struct peer peer;
+
+    peer_open(&peer);
+    peer_connect(&peer);
+    peer_fault(&peer, "rdma_ah_find_type,rdma_query_gid", 0, 2);
+    assert_int_equal(peer_open_domain(&peer, NULL), -ENOENT);
+    assert_int_equal(peer_faults(&peer), 2);
+    peer_fault(&peer, "rdma_ah_find_type", 0, 1);
+    assert_int_equal(peer_open_domain(&peer, NULL), 0);
+    assert_int_equal(peer_faults(&peer), 1);
+    next_one_works(&peer);
+    peer_close(&peer);
+}
+
 TEST(eq_and_bind__memory_is_short__enomem)
 {
     const struct client_open open = {.asynchronous = 1, .handler = HANDLER_COUNTS};

@@ -145,7 +145,7 @@ struct client_wrong {
 };
 
 struct client_fault {
-    char call[32]; /* "": none any more */
+    char call[64]; /* "": none any more */
     __u32 skip;    /* calls that succeed before */
     __u32 times;
     __u32 hits; /* out: of the fault before */

@@ -3,7 +3,7 @@
 #include "faults.h"
 
 static DEFINE_SPINLOCK(lock);
-static char armed[32]; /* names of calls */
+static char armed[64]; /* names of calls */
 static unsigned int skip_first, left, hit;
 static unsigned int allocations, with_io;
 

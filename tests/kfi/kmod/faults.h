@@ -66,6 +66,11 @@ static inline struct workqueue_struct *plain_alloc_workqueue(const char *name, u
     (hmreg_kfi_fails("ib_create_qp") ? ERR_PTR(-ENOMEM) : (ib_create_qp)(__VA_ARGS__))
 #define ib_alloc_cq_any(...)                                                                       \
     (hmreg_kfi_fails("ib_alloc_cq_any") ? ERR_PTR(-ENOMEM) : (ib_alloc_cq_any)(__VA_ARGS__))
+#define rdma_query_gid(...)                                                                        \
+    (hmreg_kfi_fails("rdma_query_gid") ? -ENOENT : (rdma_query_gid)(__VA_ARGS__))
+/* As on InfiniBand: Soft-RoCE's port demands a global route, too. */
+#define rdma_ah_find_type(...)                                                                     \
+    (hmreg_kfi_fails("rdma_ah_find_type") ? RDMA_AH_ATTR_TYPE_IB : (rdma_ah_find_type)(__VA_ARGS__))
 #define rdma_get_gid_attr(...)                                                                     \
     (hmreg_kfi_fails("rdma_get_gid_attr") ? ERR_PTR(-ENODATA) : (rdma_get_gid_attr)(__VA_ARGS__))
 #endif
