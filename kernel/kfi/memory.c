@@ -3,17 +3,23 @@
  * The memory of a region as a list of DMA addresses. Kernel addresses and bio vectors are mapped
  * for the device here; a scatterlist is mapped, and stays mapped, by the client.
  */
+#include <linux/dma-map-ops.h>
 #include <linux/mm.h>
 #include <linux/overflow.h>
+#include <linux/pci.h>
 #include <linux/vmalloc.h>
 
 #include "internal.h"
 
 static struct page *page_of(const void *address)
 {
-	if (is_vmalloc_addr(address))
-		return vmalloc_to_page(address);
-	return virt_addr_valid(address) ? virt_to_page(address) : NULL;
+	struct page *page;
+
+	if (!is_vmalloc_addr(address))
+		return virt_addr_valid(address) ? virt_to_page(address) : NULL;
+	page = vmalloc_to_page(address);
+	/* A device's registers, by ioremap(), have none. */
+	return page && pfn_valid(page_to_pfn(page)) ? page : NULL;
 }
 
 /* One element for each page: neighbours in the kernel's address space are not in physical memory.
@@ -99,6 +105,25 @@ static int fill(struct hmreg_kfi_mr *mr, const struct kfi_mr_attr *attr)
 	}
 }
 
+/* Whether the device reads and writes a copy of what was mapped, which would have to be brought up
+ * to date before and after each access: nobody knows when a peer's comes.
+ */
+static bool is_bounced(struct ib_device *device, dma_addr_t address)
+{
+	struct device *dev = device->dma_device;
+
+	if (ib_uses_virt_dma(device) || !dma_need_sync(dev, address))
+		return false;
+#ifndef HAVE_DMA_SKIP_SYNC
+	/* Older kernels say so of all behind an IOMMU; only what is plugged in from outside has
+	 * copies.
+	 */
+	if (device_iommu_mapped(dev) && get_dma_ops(dev) && dev_is_dma_coherent(dev))
+		return dev_is_pci(dev) && to_pci_dev(dev)->untrusted;
+#endif
+	return true;
+}
+
 /* Counts bytes and pages. A region that peers use has one key and one range of addresses, so
  * between its first byte and its last only whole pages: a gap elsewhere is refused, though some
  * devices could bridge it.
@@ -116,6 +141,8 @@ static int measure(struct hmreg_kfi_mr *mr)
 
 		if (start == end)
 			return -KFI_EINVAL;
+		if (is_bounced(mr->domain->device, start))
+			return -EOPNOTSUPP;
 		if (i && !follows && offset_in_page(start | last) &&
 		    hmreg_kfi_is_remote(mr->access))
 			return -KFI_EINVAL;

@@ -152,6 +152,27 @@ TEST(reg__each_call_fails__its_error_and_the_next_succeeds)
     peer_close(&peer);
 }
 
+/* A device whose driver maps memory by bounce buffers. */
+TEST(reg__memory_that_the_device_reaches_by_copies__opnotsupp)
+{
+    struct peer peer;
+
+    peer_start(&peer, NULL);
+    for (unsigned memory = MEMORY_KMALLOC; memory <= MEMORY_LIST; memory++) {
+        struct client_reg reg;
+
+        /* One of its pages is enough. */
+        peer_fault(&peer, "ib_uses_virt_dma", 1, 1);
+        reg = peer_reg(&peer, memory, memory % 2 ? RIGHTS_BOTH : RIGHT_RECV);
+        assert_int_equal(peer_faults(&peer), 1);
+        assert_int_equal(reg.rc, -EOPNOTSUPP);
+        assert_int_equal(reg.output_untouched, 1);
+        next_one_works(&peer);
+    }
+    assert_int_equal(peer_call(&peer, CLIENT_FINISH, NULL), 0);
+    peer_close(&peer);
+}
+
 TEST(pool__each_call_fails__its_error_and_all_regions_are_left)
 {
     struct peer peer;

@@ -117,6 +117,7 @@ enum client_wrong_call {
     WRONG_NO_ATTR,
     WRONG_TYPE,
     WRONG_USER_ADDRESS, /* not the kernel's */
+    WRONG_REGISTERS,    /* a device's, by ioremap() */
     WRONG_END,          /* beyond the last address */
     WRONG_NO_PAGE,
     WRONG_EMPTY_VECTOR,

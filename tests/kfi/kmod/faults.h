@@ -6,6 +6,8 @@
 #ifndef TESTS_KFI_FAULTS_H
 #define TESTS_KFI_FAULTS_H
 
+#include <linux/device.h>
+#include <linux/dma-mapping.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/sched/mm.h>
@@ -68,6 +70,11 @@ static inline struct workqueue_struct *plain_alloc_workqueue(const char *name, u
     (hmreg_kfi_fails("ib_alloc_cq_any") ? ERR_PTR(-ENOMEM) : (ib_alloc_cq_any)(__VA_ARGS__))
 #define rdma_query_gid(...)                                                                        \
     (hmreg_kfi_fails("rdma_query_gid") ? -ENOENT : (rdma_query_gid)(__VA_ARGS__))
+/* As of a device that reads and writes memory by bounce buffers. Soft-RoCE has no struct device. */
+#define ib_uses_virt_dma(device)                                                                   \
+    (hmreg_kfi_fails("ib_uses_virt_dma") ? false : (ib_uses_virt_dma)(device))
+#define dma_need_sync(dev, address) ((dev) ? (dma_need_sync)(dev, address) : true)
+#define device_iommu_mapped(dev)    ((dev) && (device_iommu_mapped)(dev))
 /* As on InfiniBand: Soft-RoCE's port demands a global route, too. */
 #define rdma_ah_find_type(...)                                                                     \
     (hmreg_kfi_fails("rdma_ah_find_type") ? RDMA_AH_ATTR_TYPE_IB : (rdma_ah_find_type)(__VA_ARGS__))
