@@ -257,7 +257,8 @@ static inline const char *kfi_eq_strerror(struct kfid_eq *eq, int prov_errno, co
  * @sends: how many entries of @qp's send queue the domain uses at most; 0: one
  * @regions: how many regions the domain has at most, all allocated when it is opened; 0: any
  *	number, each allocated when it is registered
- * @pages: with @regions, how many pages a region has at most; 0: as many as the device permits
+ * @pages: with @regions, how many pages, and elements, a region has at most; 0: as many as the
+ *device permits
  */
 struct hmreg_kfi_attr {
 	u32 port;
@@ -285,6 +286,11 @@ int hmreg_kfi_eq_open(kfi_event_handler handler, void *context, struct kfid_eq *
  * number, -EINVAL or -E2BIG. Any context.
  */
 int hmreg_kfi_sge(void *desc, size_t offset, size_t length, struct ib_sge *sge, int max);
+
+/* Ends one binding of kfi_mr_bind(), when its endpoint has closed. 0; -EINVAL: the region has none.
+ * Any context.
+ */
+int hmreg_kfi_unbind(struct kfid_mr *mr);
 
 /* Says that a peer has invalidated the region's key, as a receive completion with
  * IB_WC_WITH_INVALIDATE tells (wc->ex.invalidate_rkey). The region is still to be closed. Any

@@ -271,6 +271,15 @@ TEST(local_rights__memory_with_a_gap__no_key_and_the_kernel_sends_it)
     push_fails(&peer, &push, -EINVAL);
 }
 
+TEST(local_rights__list_that_is_freed__the_kernel_sends_its_memory)
+{
+    struct client_push push = {.offset = 1000, .length = 9000, .elements = 8};
+    struct peer peer;
+
+    push_to(&peer, MEMORY_LIST, RIGHT_SEND | RIGHT_WRITE, &push);
+    peer_close(&peer);
+}
+
 TEST(remote_rights__the_kernel_sends_it_by_one_element)
 {
     struct client_push push = {.offset = 1000, .length = 9000, .elements = 1};
@@ -396,21 +405,29 @@ TEST(bind__counter__enosys)
     peer_close(&peer);
 }
 
+static int unbind_region(struct peer *peer, unsigned index)
+{
+    struct client_bind bind = {.index = index, .undo = 1};
+
+    assert_int_equal(peer_call(peer, CLIENT_BIND, &bind), 0);
+    return bind.rc;
+}
+
 TEST(close__while_an_endpoint_is_bound__busy_and_works_on)
 {
-    struct client_bind undo = {.undo = 1};
     struct client_reg reg;
     struct peer peer;
 
     peer_start(&peer, NULL);
     reg = peer_reg(&peer, MEMORY_KMALLOC, RIGHTS_BOTH);
+    assert_int_equal(unbind_region(&peer, reg.index), -EINVAL);
     assert_int_equal(bind_region(&peer, reg.index, CLASS_EP, 0), 0);
     assert_int_equal(bind_region(&peer, reg.index, CLASS_RX_CTX, 0), 0);
-    undo.index = reg.index;
-    assert_int_equal(peer_call(&peer, CLIENT_BIND, &undo), 0);
+    assert_int_equal(unbind_region(&peer, reg.index), 0);
     assert_int_equal(peer_close_region(&peer, reg.index), -EBUSY);
     peer_round_trip(&peer, &reg);
-    assert_int_equal(peer_call(&peer, CLIENT_BIND, &undo), 0);
+    assert_int_equal(unbind_region(&peer, reg.index), 0);
+    assert_int_equal(unbind_region(&peer, reg.index), -EINVAL);
     assert_int_equal(peer_close_region(&peer, reg.index), 0);
     peer_close(&peer);
 }

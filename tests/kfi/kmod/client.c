@@ -99,6 +99,22 @@ static int close_domain(void)
 
 static struct kfid_mr *const untouched = (void *)8;
 
+/* By a list that does not outlive the call. */
+static int register_list(struct region *region, struct client_reg *reg)
+{
+    size_t size = region->list.orig_nents * sizeof(struct scatterlist);
+    struct scatterlist *list = kmemdup(region->list.sgl, size, GFP_KERNEL);
+    int rc;
+
+    if (!list)
+        return -ENOMEM;
+    rc = kfi_mr_regsgl(client_domain, list, region->count, reg->access, reg->offset,
+                       reg->requested_key, reg->flags, &region->mr, region);
+    memset(list, 0x5a, size);
+    kfree(list);
+    return rc;
+}
+
 static int register_by(struct region *region, struct client_reg *reg)
 {
     struct kfi_mr_attr attr = {.type = KFI_KVEC,
@@ -113,8 +129,7 @@ static int register_by(struct region *region, struct client_reg *reg)
     if (reg->memory == MEMORY_ATTR)
         return kfi_mr_regattr(client_domain, &attr, reg->flags, &region->mr);
     if (region->list.sgl)
-        return kfi_mr_regsgl(client_domain, region->list.sgl, region->count, reg->access,
-                             reg->offset, reg->requested_key, reg->flags, &region->mr, region);
+        return register_list(region, reg);
     if (region->vectors)
         return kfi_mr_regbv(client_domain, region->vectors, region->count, reg->access, reg->offset,
                             reg->requested_key, reg->flags, &region->mr, region);
@@ -183,7 +198,7 @@ static int do_bind(struct client_bind *bind)
     struct region *region = &client_regions[bind->index % REGIONS];
 
     if (bind->undo) {
-        atomic_dec(&region->mr->fid.ref_cnt);
+        bind->rc = hmreg_kfi_unbind(region->mr);
         return 0;
     }
     endpoint.fclass = bind->class;

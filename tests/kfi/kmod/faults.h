@@ -24,6 +24,11 @@ bool hmreg_kfi_allocation_fails(const char *call);
  * refuses. */
 int hmreg_kfi_post_send(struct ib_qp *qp, struct ib_send_wr *wr);
 
+/* Soft-RoCE's, as of a device that bridges gaps: of a list with gaps it registers what is before
+ * the first. */
+struct ib_mr *hmreg_kfi_alloc_mr(struct ib_pd *pd, enum ib_mr_type type, u32 elements);
+int hmreg_kfi_map_mr_sg(struct ib_mr *mr, struct scatterlist *sg, int count);
+
 /* For the client. */
 void hmreg_kfi_arm(const char *call, unsigned int skip, unsigned int times);
 unsigned int hmreg_kfi_hits(void);
@@ -55,9 +60,11 @@ static inline struct workqueue_struct *plain_alloc_workqueue(const char *name, u
 #define alloc_workqueue(name, flags, active)                                                       \
     (hmreg_kfi_fails("alloc_workqueue") ? NULL : plain_alloc_workqueue(name, flags))
 #define ib_alloc_mr(...)                                                                           \
-    (hmreg_kfi_allocation_fails("ib_alloc_mr") ? ERR_PTR(-ENOMEM) : (ib_alloc_mr)(__VA_ARGS__))
-#define ib_dereg_mr(mr)    (hmreg_kfi_fails("ib_dereg_mr") ? -EBUSY : (ib_dereg_mr)(mr))
-#define ib_map_mr_sg(...)  (hmreg_kfi_fails("ib_map_mr_sg") ? -ENOMEM : (ib_map_mr_sg)(__VA_ARGS__))
+    (hmreg_kfi_allocation_fails("ib_alloc_mr") ? ERR_PTR(-ENOMEM) : hmreg_kfi_alloc_mr(__VA_ARGS__))
+#define ib_dereg_mr(mr) (hmreg_kfi_fails("ib_dereg_mr") ? -EBUSY : (ib_dereg_mr)(mr))
+#define ib_map_mr_sg(mr, sg, count, offset, size)                                                  \
+    (hmreg_kfi_fails("ib_map_mr_sg") ? -ENOMEM : hmreg_kfi_map_mr_sg(mr, sg, count))
+#define IBK_SG_GAPS_REG    (hmreg_kfi_fails("IBK_SG_GAPS_REG") ? ~0ull : (u64)IBK_SG_GAPS_REG)
 #define ib_dma_map_sg(...) (hmreg_kfi_fails("ib_dma_map_sg") ? 0 : (ib_dma_map_sg)(__VA_ARGS__))
 #define ib_post_send(qp, wr, bad)                                                                  \
     (hmreg_kfi_fails("ib_post_send") ? -ENOMEM : hmreg_kfi_post_send(qp, wr))
