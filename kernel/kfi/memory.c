@@ -121,7 +121,7 @@ static int fill(struct hmreg_kfi_mr *mr, const struct kfi_mr_attr *attr)
 }
 
 /* Whether the device reads and writes a copy of what was mapped, which would have to be brought up
- * to date before and after each access: nobody knows when a peer's comes.
+ * to date before and after each access. When a peer's comes is not known.
  */
 static bool is_bounced(struct ib_device *device, dma_addr_t address)
 {

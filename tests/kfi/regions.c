@@ -668,6 +668,21 @@ TEST(async__region_reused_while_the_handler_that_freed_it_sleeps__works)
     peer_close(&peer);
 }
 
+TEST(async__domain_closed_while_the_handler_sleeps__waits_for_it)
+{
+    const struct client_open open = {.asynchronous = 1, .handler = HANDLER_SLEEPS, .regions = 1};
+    struct client_reg reg;
+    struct peer peer;
+
+    peer_start(&peer, &open);
+    assert_int_equal(peer_reg(&peer, MEMORY_KMALLOC, RIGHTS_BOTH).rc, 0);
+    test_wait_until((reg = peer_reg(&peer, MEMORY_VMALLOC, RIGHTS_BOTH)).rc != -EAGAIN);
+    assert_int_equal(peer_close_region(&peer, reg.index), 0);
+    assert_int_equal(calls_of_handler(&peer).handled, 0);
+    assert_int_equal(peer_call(&peer, CLIENT_FINISH, NULL), 0);
+    peer_close(&peer);
+}
+
 TEST(async__handler_closes_the_domain__closed)
 {
     const struct client_open open = {

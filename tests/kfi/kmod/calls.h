@@ -34,7 +34,7 @@ enum client_handler {
     HANDLER_NONE,
     HANDLER_COUNTS,        /* its calls, as the others do */
     HANDLER_CLOSES,        /* the region of each event */
-    HANDLER_CLOSES_UNREAD, /* a region whose event nobody has read */
+    HANDLER_CLOSES_UNREAD, /* a region whose event is unread */
     HANDLER_REPLACES,      /* closes it, registers another, and closes that */
     HANDLER_SLEEPS,        /* closes it, and sleeps until CLIENT_WAKE */
     HANDLER_CLOSES_DOMAIN, /* with it */

@@ -74,21 +74,32 @@ static int open_domain(struct client_open *open)
     return rc;
 }
 
-static int close_domain(void)
+/* A handler that sleeps does so until after the domain's close has begun, which waits for it. */
+static int close_bound_domain(void)
 {
     int rc;
 
-    handler_wake();
+    handler_wake_later();
+    rc = kfi_close(&client_domain->fid);
+    if (!rc) {
+        client_domain = NULL;
+        rc = bound && !handler_is_done() ? -ENOTRECOVERABLE : 0;
+    }
+    handler_wake_now();
+    return rc;
+}
+
+static int close_domain(void)
+{
+    int rc = 0;
+
     if (bound && client_domain && kfi_close(&eq->fid) != -KFI_EBUSY)
         return -ENOTRECOVERABLE;
-    rc = client_domain ? kfi_close(&client_domain->fid) : 0;
+    if (client_domain)
+        rc = close_bound_domain();
     if (rc)
         return rc;
-    /* Each event's call has returned by then. */
-    if (bound && client_domain && !handler_is_done())
-        return -ENOTRECOVERABLE;
     bound = false;
-    client_domain = NULL;
     if (eq)
         rc = kfi_close(&eq->fid);
     eq = NULL;

@@ -49,7 +49,9 @@ kfi_event_handler handler_begin(enum client_handler which);
 void handler_expect(void);  /* one call more is to come */
 bool handler_is_done(void); /* as many calls as expected have returned */
 void handler_wake(void);    /* those that sleep */
-int handler_calls(int *rc); /* that have returned; 0 or an error of one */
+void handler_wake_later(void);
+void handler_wake_now(void); /* after it */
+int handler_calls(int *rc);  /* that have returned; 0 or an error of one */
 
 /* wrong.c: the result of a call with wrong arguments; -EBADE: it changed its output */
 int wrong_call(struct kfid_domain *domain, enum client_wrong_call call);

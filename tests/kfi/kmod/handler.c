@@ -31,7 +31,7 @@ static int close_region_of_event(struct kfid_eq *queue)
     return rc;
 }
 
-/* Of an event that nobody reads. */
+/* Of an event that is not read. */
 static int close_any_region(void)
 {
     int i, rc;
@@ -124,6 +124,23 @@ bool handler_is_done(void)
 void handler_wake(void)
 {
     complete_all(&wake);
+}
+
+static void wake_it(struct work_struct *work)
+{
+    handler_wake();
+}
+
+static DECLARE_DELAYED_WORK(later, wake_it);
+
+void handler_wake_later(void)
+{
+    schedule_delayed_work(&later, HZ / 10);
+}
+
+void handler_wake_now(void)
+{
+    flush_delayed_work(&later);
 }
 
 int handler_calls(int *rc)
