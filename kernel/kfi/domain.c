@@ -115,4 +115,6 @@ free_domain:
 EXPORT_SYMBOL_GPL(hmreg_kfi_domain_open);
 
 MODULE_DESCRIPTION("Memory regions of kernel memory by kfabric's calls, on kernel verbs");
+MODULE_AUTHOR("hmreg developers");
+MODULE_VERSION("1");
 MODULE_LICENSE("GPL");

@@ -2,6 +2,9 @@
 /*
  * Event queues. A registration's event is part of its region, so that none is lost for lack of
  * memory; it ends with the region.
+ *
+ * Handlers run in a work item of their queue. One of a region would not do: a handler may close the
+ * region, and who registers with it next would wait until that handler has returned.
  */
 #include <linux/slab.h>
 
@@ -97,11 +100,20 @@ static struct kfi_ops_eq eq_ops = {
 	.strerror = eq_strerror,
 };
 
+static bool called_by_handler(struct hmreg_kfi_eq *eq)
+{
+	return current_work() == &eq->delivery;
+}
+
 static int eq_close(struct kfid *fid)
 {
-	if (atomic_read(&fid->ref_cnt))
+	struct hmreg_kfi_eq *eq = container_of(fid, struct hmreg_kfi_eq, fid.fid);
+
+	if (atomic_read(&fid->ref_cnt) || called_by_handler(eq))
 		return -KFI_EBUSY;
-	kfree(container_of(fid, struct hmreg_kfi_eq, fid.fid));
+	if (eq->work)
+		destroy_workqueue(eq->work);
+	kfree(eq);
 	return 0;
 }
 
@@ -128,6 +140,18 @@ static struct kfi_ops eq_fid_ops = {
 	.ops_open = eq_ops_open,
 };
 
+/* Calls the handler once for each event, however many came while it ran. */
+static void deliver(struct work_struct *work)
+{
+	struct hmreg_kfi_eq *eq = container_of(work, struct hmreg_kfi_eq, delivery);
+
+	while (atomic_dec_if_positive(&eq->undelivered) >= 0)
+		eq->fid.event_handler(&eq->fid, eq->fid.fid.context);
+}
+
+/* Linux 7.2 warns of a queue that is neither per processor nor unbound. */
+#define WORKQUEUE (WQ_UNBOUND | WQ_MEM_RECLAIM)
+
 int hmreg_kfi_eq_open(kfi_event_handler handler, void *context, struct kfid_eq **out)
 {
 	struct hmreg_kfi_eq *eq;
@@ -137,6 +161,15 @@ int hmreg_kfi_eq_open(kfi_event_handler handler, void *context, struct kfid_eq *
 	eq = kzalloc(sizeof(*eq), GFP_KERNEL);
 	if (!eq)
 		return -ENOMEM;
+	/* Not the domains': a handler may wait for a registration while memory is short. */
+	if (handler) {
+		eq->work = alloc_workqueue("hmreg_kfi_eq", WORKQUEUE, 0);
+		if (!eq->work) {
+			kfree(eq);
+			return -ENOMEM;
+		}
+	}
+	INIT_WORK(&eq->delivery, deliver);
 	eq->fid.fid.fclass = KFI_CLASS_EQ;
 	eq->fid.fid.context = context;
 	eq->fid.fid.ops = &eq_fid_ops;
@@ -154,8 +187,7 @@ int hmreg_kfi_events_bind(struct hmreg_kfi_domain *domain, struct kfid *fid)
 {
 	if (fid->ops != &eq_fid_ops)
 		return -KFI_EINVAL;
-	/* Linux 7.2 warns of a queue that is neither per processor nor unbound. */
-	domain->work = alloc_workqueue("hmreg_kfi", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	domain->work = alloc_workqueue("hmreg_kfi", WORKQUEUE, 0);
 	if (!domain->work)
 		return -ENOMEM;
 	domain->eq = container_of(fid, struct hmreg_kfi_eq, fid.fid);
@@ -163,15 +195,22 @@ int hmreg_kfi_events_bind(struct hmreg_kfi_domain *domain, struct kfid *fid)
 	return 0;
 }
 
-/* Returns after the last handler. */
+/* Returns after the last handler, or in it. */
 void hmreg_kfi_events_unbind(struct hmreg_kfi_domain *domain)
 {
-	if (!domain->eq)
+	struct hmreg_kfi_eq *eq = domain->eq;
+
+	if (!eq)
 		return;
+	/* First: a registration whose region is closed already may be about to queue the handler.
+	 */
 	destroy_workqueue(domain->work);
-	atomic_dec(&domain->eq->fid.fid.ref_cnt);
+	if (!called_by_handler(eq))
+		flush_work(&eq->delivery);
+	atomic_dec(&eq->fid.fid.ref_cnt);
 }
 
+/* The queue outlives this: a domain's end waits for its registrations. */
 void hmreg_kfi_events_add(struct hmreg_kfi_mr *mr, int error)
 {
 	struct hmreg_kfi_eq *eq = mr->domain->eq;
@@ -180,10 +219,12 @@ void hmreg_kfi_events_add(struct hmreg_kfi_mr *mr, int error)
 	spin_lock(&eq->lock);
 	list_add_tail(&mr->event, &eq->events);
 	spin_unlock(&eq->lock);
-	/* Before the handler, which may close the region. From here on any thread may. */
 	complete_all(&mr->registered);
-	if (eq->fid.event_handler)
-		eq->fid.event_handler(&eq->fid, eq->fid.fid.context);
+	/* From here on any thread may have closed the region, and registered with it anew. */
+	if (!eq->work)
+		return;
+	atomic_inc(&eq->undelivered);
+	queue_work(eq->work, &eq->delivery);
 }
 
 void hmreg_kfi_events_remove(struct hmreg_kfi_mr *mr)

@@ -257,7 +257,8 @@ static inline const char *kfi_eq_strerror(struct kfid_eq *eq, int prov_errno, co
  * @sends: how many entries of @qp's send queue the domain uses at most; 0: one
  * @regions: how many regions the domain has at most, all allocated when it is opened; 0: any
  *	number, each allocated when it is registered
- * @pages: with @regions, how many pages a region has at most; 0: as many as the device permits
+ * @pages: with @regions, how many pages, and elements, a region has at most; 0: as many as the
+ *device permits
  */
 struct hmreg_kfi_attr {
 	u32 port;
@@ -274,7 +275,9 @@ int hmreg_kfi_domain_open(struct ib_pd *pd, const struct hmreg_kfi_attr *attr,
 			  struct kfid_domain **domain);
 
 /* An event queue, for kfi_domain_bind(domain, &eq->fid, KFI_REG_MR). @handler, if given, is called
- * from a workqueue for each event, which it may read; it may sleep, and register and close regions.
+ * from a workqueue once for each event, which it may read. It may sleep, register and close
+ * regions, and close the domain; it must not wait for another call of itself. kfi_close() of a
+ * domain or an event queue, other than by the handler, returns after its last call.
  */
 int hmreg_kfi_eq_open(kfi_event_handler handler, void *context, struct kfid_eq **eq);
 
@@ -283,6 +286,11 @@ int hmreg_kfi_eq_open(kfi_event_handler handler, void *context, struct kfid_eq *
  * number, -EINVAL or -E2BIG. Any context.
  */
 int hmreg_kfi_sge(void *desc, size_t offset, size_t length, struct ib_sge *sge, int max);
+
+/* Ends one binding of kfi_mr_bind(), when its endpoint has closed. 0; -EINVAL: the region has none.
+ * Any context.
+ */
+int hmreg_kfi_unbind(struct kfid_mr *mr);
 
 /* Says that a peer has invalidated the region's key, as a receive completion with
  * IB_WC_WITH_INVALIDATE tells (wc->ex.invalidate_rkey). The region is still to be closed. Any

@@ -17,6 +17,10 @@ struct hmreg_kfi_eq {
 	struct kfid_eq fid;
 	spinlock_t lock;	 /* of events */
 	struct list_head events; /* hmreg_kfi_mr.event */
+
+	struct workqueue_struct *work; /* NULL: no handler */
+	struct work_struct delivery;
+	atomic_t undelivered; /* calls of the handler that are still to be made */
 };
 
 struct hmreg_kfi_domain {
@@ -51,17 +55,18 @@ struct hmreg_kfi_mr {
 	struct hmreg_kfi_domain *domain;
 	struct list_head entry; /* domain's idle or undone */
 
-	struct scatterlist *own; /* elements that this module fills in */
+	struct scatterlist *own; /* what is registered, mapped for DMA */
 	unsigned int own_max;
-	int own_mapped; /* elements of them that are mapped for DMA, before any were merged */
-	const struct scatterlist *list; /* mapped: own, or the client's */
-	int count;
+	int own_mapped; /* elements that this module has mapped, before any were merged */
+	int count;	/* of elements */
 	size_t length;
 	unsigned int pages;
+	bool gaps; /* between elements, elsewhere than at ends of pages */
 	u64 access;
 	enum dma_data_direction direction;
 
 	struct ib_mr *mr; /* NULL: local rights only */
+	bool bridges;	  /* it takes gaps */
 	enum hmreg_kfi_key key;
 	struct ib_cqe cqe;
 	struct completion sent;

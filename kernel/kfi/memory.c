@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The memory of a region as a list of DMA addresses. Kernel addresses and bio vectors are mapped
- * for the device here; a scatterlist is mapped, and stays mapped, by the client.
+ * for the device here; a scatterlist is mapped, and stays mapped, by the client, and is copied.
  */
+#include <linux/dma-map-ops.h>
 #include <linux/mm.h>
 #include <linux/overflow.h>
+#include <linux/pci.h>
 #include <linux/vmalloc.h>
 
 #include "internal.h"
 
 static struct page *page_of(const void *address)
 {
-	if (is_vmalloc_addr(address))
-		return vmalloc_to_page(address);
-	return virt_addr_valid(address) ? virt_to_page(address) : NULL;
+	struct page *page;
+
+	if (!is_vmalloc_addr(address))
+		return virt_addr_valid(address) ? virt_to_page(address) : NULL;
+	page = vmalloc_to_page(address);
+	/* A device's registers, by ioremap(), have none. */
+	return page && pfn_valid(page_to_pfn(page)) ? page : NULL;
 }
 
 /* One element for each page: neighbours in the kernel's address space are not in physical memory.
@@ -81,6 +87,25 @@ static int fill_from_bvec(struct hmreg_kfi_mr *mr, const struct bio_vec *vec, si
 	return 0;
 }
 
+static int fill_from_list(struct hmreg_kfi_mr *mr, const struct scatterlist *list, size_t count)
+{
+	struct scatterlist *from = (struct scatterlist *)list, *sg;
+	size_t i;
+	int rc;
+
+	rc = hmreg_kfi_pool_elements(mr, count);
+	if (rc)
+		return rc;
+	for (i = 0, sg = mr->own; i < count; i++, sg = sg_next(sg), from = sg_next(from)) {
+		if (!from)
+			return -KFI_EINVAL;
+		sg_dma_address(sg) = sg_dma_address(from);
+		sg_dma_len(sg) = sg_dma_len(from);
+	}
+	mr->count = count;
+	return 0;
+}
+
 static int fill(struct hmreg_kfi_mr *mr, const struct kfi_mr_attr *attr)
 {
 	switch (attr->type) {
@@ -89,20 +114,62 @@ static int fill(struct hmreg_kfi_mr *mr, const struct kfi_mr_attr *attr)
 	case KFI_BVEC:
 		return fill_from_bvec(mr, attr->mr_biov, attr->iov_count);
 	case KFI_SGL:
-		if (attr->iov_count > INT_MAX)
-			return -E2BIG;
-		mr->list = attr->mr_sgl;
-		mr->count = attr->iov_count;
-		return 0;
+		return fill_from_list(mr, attr->mr_sgl, attr->iov_count);
 	default:
 		return -KFI_EINVAL;
 	}
 }
 
-/* Counts bytes and pages. A region that peers use has one key and one range of addresses, so
- * between its first byte and its last only whole pages: a gap elsewhere is refused, though some
- * devices could bridge it.
+/* Whether the device reads and writes a copy of what was mapped, which would have to be brought up
+ * to date before and after each access. When a peer's comes is not known.
  */
+static bool is_bounced(struct ib_device *device, dma_addr_t address)
+{
+	struct device *dev = device->dma_device;
+
+	if (ib_uses_virt_dma(device) || !dma_need_sync(dev, address))
+		return false;
+#ifndef HAVE_DMA_SKIP_SYNC
+	/* Older kernels say so of all behind an IOMMU; only what is plugged in from outside has
+	 * copies.
+	 */
+	if (device_iommu_mapped(dev) && get_dma_ops(dev) && dev_is_dma_coherent(dev))
+		return dev_is_pci(dev) && to_pci_dev(dev)->untrusted;
+#endif
+	return true;
+}
+
+static bool bridges_gaps(const struct ib_device *device)
+{
+#ifdef HAVE_IBK_SG_GAPS_REG
+	return device->attrs.kernel_cap_flags & IBK_SG_GAPS_REG;
+#else
+	return device->attrs.device_cap_flags & IB_DEVICE_SG_GAPS_REG;
+#endif
+}
+
+/* A region that peers use has one key and one range of addresses, so between its first byte and its
+ * last only whole pages, but on devices that bridge gaps.
+ */
+static int check_size(struct hmreg_kfi_mr *mr, u64 pages)
+{
+	const bool is_remote = hmreg_kfi_is_remote(mr->access);
+
+	if (is_remote && mr->gaps) {
+		if (!bridges_gaps(mr->domain->device))
+			return -KFI_EINVAL;
+		/* The device lists elements in the place of pages. */
+		pages = max_t(u64, pages, mr->count);
+	}
+	if (is_remote && pages > mr->domain->device->attrs.max_fast_reg_page_list_len)
+		return -E2BIG;
+	if (mr->domain->attr.regions && pages > mr->domain->attr.pages)
+		return -E2BIG;
+	mr->pages = pages;
+	return 0;
+}
+
+/* Counts bytes and pages. */
 static int measure(struct hmreg_kfi_mr *mr)
 {
 	struct scatterlist *sg;
@@ -110,27 +177,23 @@ static int measure(struct hmreg_kfi_mr *mr)
 	int i;
 
 	mr->length = 0;
-	for_each_sg((struct scatterlist *)mr->list, sg, mr->count, i) {
+	mr->gaps = false;
+	for_each_sg(mr->own, sg, mr->count, i) {
 		u64 start = sg_dma_address(sg), end = start + sg_dma_len(sg);
 		bool follows = i && start == last;
 
 		if (start == end)
 			return -KFI_EINVAL;
-		if (i && !follows && offset_in_page(start | last) &&
-		    hmreg_kfi_is_remote(mr->access))
-			return -KFI_EINVAL;
+		if (is_bounced(mr->domain->device, start))
+			return -EOPNOTSUPP;
+		if (i && !follows && offset_in_page(start | last))
+			mr->gaps = true;
 		pages += (PAGE_ALIGN(end) - (follows ? PAGE_ALIGN(start) : start & PAGE_MASK)) >>
 			 PAGE_SHIFT;
 		mr->length += sg_dma_len(sg);
 		last = end;
 	}
-	if (hmreg_kfi_is_remote(mr->access) &&
-	    pages > mr->domain->device->attrs.max_fast_reg_page_list_len)
-		return -E2BIG;
-	if (mr->domain->attr.regions && pages > mr->domain->attr.pages)
-		return -E2BIG;
-	mr->pages = pages;
-	return 0;
+	return check_size(mr, pages);
 }
 
 /* The device reads what this side sends or writes and peers read, and writes the rest. */
@@ -151,7 +214,6 @@ int hmreg_kfi_map(struct hmreg_kfi_mr *mr, const struct kfi_mr_attr *attr)
 	mr->direction = direction_of(mr->access);
 	rc = fill(mr, attr);
 	if (!rc && mr->own_mapped) {
-		mr->list = mr->own;
 		mr->count =
 			ib_dma_map_sg(mr->domain->device, mr->own, mr->own_mapped, mr->direction);
 		if (mr->count <= 0) {
@@ -176,7 +238,7 @@ static int sge_of_list(struct hmreg_kfi_mr *mr, size_t offset, size_t length, st
 	struct scatterlist *sg;
 	int used = 0, i;
 
-	for_each_sg((struct scatterlist *)mr->list, sg, mr->count, i) {
+	for_each_sg(mr->own, sg, mr->count, i) {
 		size_t part, have = sg_dma_len(sg);
 
 		if (offset >= have) {

@@ -53,20 +53,6 @@ int hmreg_kfi_pool_elements(struct hmreg_kfi_mr *mr, size_t count)
 	return 0;
 }
 
-/* Sees to it that the region has an ib_mr, of so many pages. */
-int hmreg_kfi_pool_mr(struct hmreg_kfi_mr *mr, unsigned int pages)
-{
-	struct ib_mr *made;
-
-	if (mr->mr)
-		return 0;
-	made = ib_alloc_mr(mr->domain->pd, IB_MR_TYPE_MEM_REG, pages);
-	if (IS_ERR(made))
-		return PTR_ERR(made);
-	mr->mr = made;
-	return 0;
-}
-
 int hmreg_kfi_pool_drop_mr(struct hmreg_kfi_mr *mr)
 {
 	int rc = mr->mr ? ib_dereg_mr(mr->mr) : 0;
@@ -75,6 +61,26 @@ int hmreg_kfi_pool_drop_mr(struct hmreg_kfi_mr *mr)
 		return rc;
 	mr->mr = NULL;
 	mr->key = KEY_FREE;
+	return 0;
+}
+
+/* Sees to it that the region has an ib_mr, of so many pages. One that takes gaps takes all. */
+int hmreg_kfi_pool_mr(struct hmreg_kfi_mr *mr, unsigned int pages)
+{
+	struct ib_mr *made;
+	int rc;
+
+	if (mr->mr && (!mr->gaps || mr->bridges))
+		return 0;
+	rc = hmreg_kfi_pool_drop_mr(mr);
+	if (rc)
+		return rc;
+	made = ib_alloc_mr(mr->domain->pd, mr->gaps ? IB_MR_TYPE_SG_GAPS : IB_MR_TYPE_MEM_REG,
+			   pages);
+	if (IS_ERR(made))
+		return PTR_ERR(made);
+	mr->mr = made;
+	mr->bridges = mr->gaps;
 	return 0;
 }
 

@@ -46,6 +46,20 @@ static int find_gid(struct hmreg_kfi_domain *domain, int entries, struct rdma_ah
 	return found;
 }
 
+/* Of InfiniBand, where the port demands a global route: virtual functions, several hosts on one
+ * NIC.
+ */
+static int set_route(struct hmreg_kfi_domain *domain, struct rdma_ah_attr *ah)
+{
+	union ib_gid gid;
+	int rc;
+
+	rc = rdma_query_gid(domain->device, domain->attr.port, 0, &gid);
+	if (!rc)
+		rdma_ah_set_grh(ah, &gid, 0, 0, 1, 0);
+	return rc;
+}
+
 static int set_path(struct hmreg_kfi_domain *domain, struct ib_qp_attr *attr)
 {
 	struct rdma_ah_attr *ah = &attr->ah_attr;
@@ -62,7 +76,7 @@ static int set_path(struct hmreg_kfi_domain *domain, struct ib_qp_attr *attr)
 	if (ah->type == RDMA_AH_ATTR_TYPE_ROCE)
 		return find_gid(domain, port.gid_tbl_len, ah);
 	rdma_ah_set_dlid(ah, port.lid);
-	return 0;
+	return rdma_is_grh_required(domain->device, number) ? set_route(domain, ah) : 0;
 }
 
 static int connect_own(struct hmreg_kfi_domain *domain)

@@ -62,7 +62,7 @@ static int map_pages(struct hmreg_kfi_mr *mr)
 {
 	int n;
 
-	n = ib_map_mr_sg(mr->mr, (struct scatterlist *)mr->list, mr->count, NULL, PAGE_SIZE);
+	n = ib_map_mr_sg(mr->mr, mr->own, mr->count, NULL, PAGE_SIZE);
 	if (n < 0)
 		return n;
 	/* It stops where its device cannot go on, without an error. */
@@ -172,6 +172,7 @@ static void begin(struct hmreg_kfi_mr *mr, const struct kfi_mr_attr *attr)
 	mr->fid.fid.context = attr->context;
 	mr->fid.key = KFI_KEY_NOTAVAIL;
 	mr->fid.iova = 0;
+	mr->status = IB_WC_SUCCESS;
 	reinit_completion(&mr->registered);
 }
 
@@ -309,10 +310,16 @@ static int mr_bind(struct kfid *fid, struct kfid *bfid, u64 flags)
 		return -KFI_EINVAL;
 	if (flags)
 		return -KFI_EBADFLAGS;
-	/* Every queue pair of the domain takes the key. Who closes the endpoint lowers this. */
+	/* Every queue pair of the domain takes the key. */
 	atomic_inc(&fid->ref_cnt);
 	return 0;
 }
+
+int hmreg_kfi_unbind(struct kfid_mr *mr)
+{
+	return atomic_dec_if_positive(&mr->fid.ref_cnt) < 0 ? -KFI_EINVAL : 0;
+}
+EXPORT_SYMBOL_GPL(hmreg_kfi_unbind);
 
 static int mr_control(struct kfid *fid, int command, void *arg)
 {

@@ -73,20 +73,38 @@ TEST(open__each_call_fails__its_error_and_nothing_stays)
     peer_close(&peer);
 }
 
-TEST(eq_and_bind__memory_is_short__enomem)
+TEST(open__infiniband_port_that_requires_a_route__connected)
 {
-    const struct client_open open = {.asynchronous = 1};
     struct peer peer;
 
     peer_open(&peer);
-    peer_fault(&peer, "kzalloc", 1, 1);
-    assert_int_equal(peer_open_domain(&peer, &open), -ENOMEM);
+    peer_connect(&peer);
+    peer_fault(&peer, "rdma_ah_find_type,rdma_query_gid", 0, 2);
+    assert_int_equal(peer_open_domain(&peer, NULL), -ENOENT);
+    assert_int_equal(peer_faults(&peer), 2);
+    peer_fault(&peer, "rdma_ah_find_type", 0, 1);
+    assert_int_equal(peer_open_domain(&peer, NULL), 0);
     assert_int_equal(peer_faults(&peer), 1);
-    assert_int_equal(peer_call(&peer, CLIENT_FINISH, NULL), 0);
-    peer_fault(&peer, "alloc_workqueue", 0, 1);
-    assert_int_equal(peer_open_domain(&peer, &open), -ENOMEM);
-    assert_int_equal(peer_faults(&peer), 1);
-    assert_int_equal(peer_call(&peer, CLIENT_FINISH, NULL), 0);
+    next_one_works(&peer);
+    peer_close(&peer);
+}
+
+TEST(eq_and_bind__memory_is_short__enomem)
+{
+    const struct client_open open = {.asynchronous = 1, .handler = HANDLER_COUNTS};
+    static const struct {
+        const char *call;
+        unsigned skip;
+    } faults[] = {{"kzalloc", 1}, {"alloc_workqueue", 0}, {"alloc_workqueue", 1}};
+    struct peer peer;
+
+    peer_open(&peer);
+    for (unsigned i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+        peer_fault(&peer, faults[i].call, faults[i].skip, 1);
+        assert_int_equal(peer_open_domain(&peer, &open), -ENOMEM);
+        assert_int_equal(peer_faults(&peer), 1);
+        assert_int_equal(peer_call(&peer, CLIENT_FINISH, NULL), 0);
+    }
     assert_int_equal(peer_open_domain(&peer, &open), 0);
     peer_close(&peer);
 }
@@ -130,6 +148,27 @@ TEST(reg__each_call_fails__its_error_and_the_next_succeeds)
     reg_fails(&peer, "ib_map_mr_sg", -ENOMEM);
     reg_fails(&peer, "ib_post_send", -ENOMEM);
     reg_fails(&peer, "completion", -EIO);
+    assert_int_equal(peer_call(&peer, CLIENT_FINISH, NULL), 0);
+    peer_close(&peer);
+}
+
+/* A device whose driver maps memory by bounce buffers. */
+TEST(reg__memory_that_the_device_reaches_by_copies__opnotsupp)
+{
+    struct peer peer;
+
+    peer_start(&peer, NULL);
+    for (unsigned memory = MEMORY_KMALLOC; memory <= MEMORY_LIST; memory++) {
+        struct client_reg reg;
+
+        /* One of its pages is enough. */
+        peer_fault(&peer, "ib_uses_virt_dma", 1, 1);
+        reg = peer_reg(&peer, memory, memory % 2 ? RIGHTS_BOTH : RIGHT_RECV);
+        assert_int_equal(peer_faults(&peer), 1);
+        assert_int_equal(reg.rc, -EOPNOTSUPP);
+        assert_int_equal(reg.output_untouched, 1);
+        next_one_works(&peer);
+    }
     assert_int_equal(peer_call(&peer, CLIENT_FINISH, NULL), 0);
     peer_close(&peer);
 }
@@ -349,6 +388,78 @@ TEST(reg__allocates__never_waits_for_io)
     peer_close(&peer);
 }
 
+/* Its first piece is what Soft-RoCE registers of it. */
+static void bridges_a_gap(struct peer *peer, unsigned allocations)
+{
+    struct client_bytes bytes = {.seed = 21};
+    struct client_reg reg;
+
+    peer_fault(peer, "IBK_SG_GAPS_REG", 0, 1);
+    reg = peer_reg(peer, MEMORY_GAP, RIGHTS_BOTH);
+    assert_int_equal(peer_faults(peer), 1);
+    assert_int_equal(reg.rc, 0);
+    assert_int_equal(reg.length, 200);
+    assert_int_equal(reg.allocations, allocations);
+    bytes.index = reg.index;
+    assert_int_equal(peer_call(peer, CLIENT_BYTES, &bytes), 0);
+    assert_int_equal(peer_rdma(peer, IBV_WR_RDMA_READ, reg.iova, reg.key, 100), IBV_WC_SUCCESS);
+    assert_int_equal(peer_count_wrong(peer->buffer, 100, 21), 0);
+    assert_int_equal(peer_close_region(peer, reg.index), 0);
+}
+
+TEST(regv__gap_that_the_device_bridges__one_region)
+{
+    const struct client_open one = {.regions = 1, .pages = 8};
+    struct peer peer;
+
+    peer_start(&peer, NULL);
+    bridges_a_gap(&peer, 3); /* the region, its elements, its ib_mr */
+    assert_int_equal(peer_call(&peer, CLIENT_FINISH, NULL), 0);
+    /* A pool's region changes its ib_mr once. */
+    assert_int_equal(peer_open_domain(&peer, &one), 0);
+    next_one_works(&peer);
+    bridges_a_gap(&peer, 1);
+    bridges_a_gap(&peer, 0);
+    next_one_works(&peer);
+    assert_int_equal(peer_reg(&peer, MEMORY_GAP, RIGHTS_BOTH).rc, -EINVAL);
+    peer_close(&peer);
+}
+
+static struct client_event error_of(struct peer *peer, const char *call, unsigned times)
+{
+    struct client_event event = {.rc = -EAGAIN};
+    struct client_reg reg;
+
+    peer_fault(peer, call, 0, times);
+    reg = peer_reg(peer, MEMORY_VMALLOC, RIGHTS_BOTH);
+    assert_int_equal(reg.rc, 0);
+    while (event.rc == -EAGAIN) {
+        event = (struct client_event){.error = 1};
+        assert_int_equal(peer_call(peer, CLIENT_EVENT, &event), 0);
+    }
+    assert_int_equal(event.index, reg.index);
+    assert_true(peer_faults(peer) > 0);
+    assert_int_equal(peer_close_region(peer, reg.index), 0);
+    return event;
+}
+
+TEST(pool__error_event__status_of_its_own_request)
+{
+    const struct client_open open = {.asynchronous = 1, .regions = 1, .pages = 8};
+    struct client_event event;
+    struct peer peer;
+
+    peer_start(&peer, &open);
+    event = error_of(&peer, "completion", PEER_TRIES);
+    assert_int_equal(event.err, EIO);
+    assert_string_not_equal(event.text, "success");
+    /* The same region, of which no work request is posted. */
+    event = error_of(&peer, "ib_map_mr_sg", 1);
+    assert_int_equal(event.err, ENOMEM);
+    assert_string_equal(event.text, "success");
+    peer_close(&peer);
+}
+
 TEST(pool__key_of_the_region_before__denied)
 {
     const struct client_open one = {.regions = 1, .pages = 8};
@@ -422,7 +533,7 @@ TEST(unload__in_use__refused_and_later_done)
 /* Registrations that have not had their event when all ends. */
 TEST(close__all_while_registrations_are_under_way__nothing_stays)
 {
-    const struct client_open open = {.asynchronous = 1, .handler = 1};
+    const struct client_open open = {.asynchronous = 1, .handler = HANDLER_COUNTS};
     struct peer peer;
 
     for (unsigned round = 0; round < 5; round++) {

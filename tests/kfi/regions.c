@@ -271,6 +271,15 @@ TEST(local_rights__memory_with_a_gap__no_key_and_the_kernel_sends_it)
     push_fails(&peer, &push, -EINVAL);
 }
 
+TEST(local_rights__list_that_is_freed__the_kernel_sends_its_memory)
+{
+    struct client_push push = {.offset = 1000, .length = 9000, .elements = 8};
+    struct peer peer;
+
+    push_to(&peer, MEMORY_LIST, RIGHT_SEND | RIGHT_WRITE, &push);
+    peer_close(&peer);
+}
+
 TEST(remote_rights__the_kernel_sends_it_by_one_element)
 {
     struct client_push push = {.offset = 1000, .length = 9000, .elements = 1};
@@ -396,21 +405,29 @@ TEST(bind__counter__enosys)
     peer_close(&peer);
 }
 
+static int unbind_region(struct peer *peer, unsigned index)
+{
+    struct client_bind bind = {.index = index, .undo = 1};
+
+    assert_int_equal(peer_call(peer, CLIENT_BIND, &bind), 0);
+    return bind.rc;
+}
+
 TEST(close__while_an_endpoint_is_bound__busy_and_works_on)
 {
-    struct client_bind undo = {.undo = 1};
     struct client_reg reg;
     struct peer peer;
 
     peer_start(&peer, NULL);
     reg = peer_reg(&peer, MEMORY_KMALLOC, RIGHTS_BOTH);
+    assert_int_equal(unbind_region(&peer, reg.index), -EINVAL);
     assert_int_equal(bind_region(&peer, reg.index, CLASS_EP, 0), 0);
     assert_int_equal(bind_region(&peer, reg.index, CLASS_RX_CTX, 0), 0);
-    undo.index = reg.index;
-    assert_int_equal(peer_call(&peer, CLIENT_BIND, &undo), 0);
+    assert_int_equal(unbind_region(&peer, reg.index), 0);
     assert_int_equal(peer_close_region(&peer, reg.index), -EBUSY);
     peer_round_trip(&peer, &reg);
-    assert_int_equal(peer_call(&peer, CLIENT_BIND, &undo), 0);
+    assert_int_equal(unbind_region(&peer, reg.index), 0);
+    assert_int_equal(unbind_region(&peer, reg.index), -EINVAL);
     assert_int_equal(peer_close_region(&peer, reg.index), 0);
     peer_close(&peer);
 }
@@ -450,6 +467,14 @@ TEST(key__ended_by_the_peer__closed_all_the_same)
 static struct client_event read_event(struct peer *peer)
 {
     struct client_event event = {.error = 0};
+
+    assert_int_equal(peer_call(peer, CLIENT_EVENT, &event), 0);
+    return event;
+}
+
+static struct client_event calls_of_handler(struct peer *peer)
+{
+    struct client_event event = {.unread = 1};
 
     assert_int_equal(peer_call(peer, CLIENT_EVENT, &event), 0);
     return event;
@@ -511,7 +536,7 @@ TEST(async__event_has_the_callers_context_and_the_output)
 
 TEST(async__call_that_fails__no_event)
 {
-    const struct client_open open = {.asynchronous = 1, .handler = 1};
+    const struct client_open open = {.asynchronous = 1, .handler = HANDLER_COUNTS};
     struct client_event event;
     struct client_reg reg;
     struct peer peer;
@@ -579,23 +604,98 @@ TEST(async__closed_before_its_event_is_read__no_event)
     peer_close(&peer);
 }
 
-TEST(async__handler_closes_the_region__freed)
+/* With a pool, so that each region comes back. */
+static void registers_with_handler(enum client_handler handler, unsigned regions, unsigned calls)
 {
-    const struct client_open open = {.asynchronous = 1, .handler = 2, .regions = 2};
+    const struct client_open open = {.asynchronous = 1, .handler = handler, .regions = regions};
     struct client_event event;
     struct peer peer;
 
     peer_start(&peer, &open);
-    /* Of two regions, so each comes back. */
     for (unsigned i = 0; i < 20; i++) {
         struct client_reg reg;
 
         test_wait_until((reg = peer_reg(&peer, MEMORY_KMALLOC, RIGHTS_BOTH)).rc != -EAGAIN);
         assert_int_equal(reg.rc, 0);
     }
-    test_wait_until((event = read_event(&peer)).handled == 20);
-    assert_int_equal(event.rc, -EAGAIN);
+    /* One for each event. */
+    test_wait_until((event = calls_of_handler(&peer)).handled == calls);
+    assert_int_equal(event.result, 0);
+    assert_int_equal(read_event(&peer).rc, -EAGAIN);
     assert_int_equal(peer_call(&peer, CLIENT_FINISH, NULL), 0);
+    peer_close(&peer);
+}
+
+TEST(async__handler_closes_the_region__freed)
+{
+    registers_with_handler(HANDLER_CLOSES, 2, 20);
+    registers_with_handler(HANDLER_CLOSES, 1, 20);
+}
+
+TEST(async__handler_closes_a_region_whose_event_is_unread__freed)
+{
+    registers_with_handler(HANDLER_CLOSES_UNREAD, 1, 20);
+}
+
+TEST(async__handler_registers_and_closes_another__done)
+{
+    registers_with_handler(HANDLER_REPLACES, 1, 40);
+}
+
+TEST(async__region_reused_while_the_handler_that_freed_it_sleeps__works)
+{
+    const struct client_open open = {.asynchronous = 1, .handler = HANDLER_SLEEPS, .regions = 1};
+    struct client_event event;
+    struct client_reg reg;
+    struct peer peer;
+
+    peer_start(&peer, &open);
+    assert_int_equal(peer_reg(&peer, MEMORY_KMALLOC, RIGHTS_BOTH).rc, 0);
+    for (unsigned i = 0; i < 5; i++) {
+        /* The first succeeds after the handler has closed its region. */
+        test_wait_until((reg = peer_reg(&peer, MEMORY_VMALLOC, RIGHTS_BOTH)).rc != -EAGAIN);
+        assert_int_equal(reg.rc, 0);
+        assert_int_equal(next_event(&peer, false).index, reg.index);
+        assert_int_equal(peer_call(&peer, CLIENT_KEYS, &reg), 0);
+        peer_round_trip(&peer, &reg);
+        assert_int_equal(peer_close_region(&peer, reg.index), 0);
+    }
+    assert_int_equal(calls_of_handler(&peer).handled, 0);
+    assert_int_equal(peer_call(&peer, CLIENT_WAKE, NULL), 0);
+    test_wait_until((event = calls_of_handler(&peer)).handled == 6);
+    assert_int_equal(event.result, 0);
+    assert_int_equal(peer_call(&peer, CLIENT_FINISH, NULL), 0);
+    peer_close(&peer);
+}
+
+TEST(async__domain_closed_while_the_handler_sleeps__waits_for_it)
+{
+    const struct client_open open = {.asynchronous = 1, .handler = HANDLER_SLEEPS, .regions = 1};
+    struct client_reg reg;
+    struct peer peer;
+
+    peer_start(&peer, &open);
+    assert_int_equal(peer_reg(&peer, MEMORY_KMALLOC, RIGHTS_BOTH).rc, 0);
+    test_wait_until((reg = peer_reg(&peer, MEMORY_VMALLOC, RIGHTS_BOTH)).rc != -EAGAIN);
+    assert_int_equal(peer_close_region(&peer, reg.index), 0);
+    assert_int_equal(calls_of_handler(&peer).handled, 0);
+    assert_int_equal(peer_call(&peer, CLIENT_FINISH, NULL), 0);
+    peer_close(&peer);
+}
+
+TEST(async__handler_closes_the_domain__closed)
+{
+    const struct client_open open = {
+        .asynchronous = 1, .handler = HANDLER_CLOSES_DOMAIN, .regions = 1};
+    struct client_event event;
+    struct peer peer;
+
+    peer_start(&peer, &open);
+    assert_int_equal(peer_reg(&peer, MEMORY_KMALLOC, RIGHTS_BOTH).rc, 0);
+    test_wait_until((event = calls_of_handler(&peer)).handled == 1);
+    assert_int_equal(event.result, 0);
+    assert_int_equal(peer_call(&peer, CLIENT_FINISH, NULL), 0);
+    assert_int_equal(peer_open_domain(&peer, &open), 0);
     peer_close(&peer);
 }
 

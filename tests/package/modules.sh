@@ -23,16 +23,22 @@ print:
 }
 
 headers() { # FILE TEXT: alone
+    local file=$work/linux/include/linux/$1
     rm -rf "$work/linux"
-    mkdir -p "$work/linux/include/linux"
-    echo "$2" >"$work/linux/include/linux/$1"
+    mkdir -p "$(dirname "$file")"
+    echo "$2" >"$file"
 }
 
-flags_are() { # EXPECTED
+flags_are() { # EXPECTED [FOLDER]
     local flags
-    flags=$(kbuild counter/ ccflags-y)
+    flags=$(kbuild "${2-counter/}" ccflags-y)
     echo "$flags"
     [[ $flags == "$1" ]]
+}
+
+kfi_flags() { # EXPECTED FILE TEXT
+    headers "$2" "$3"
+    flags_are "$1" kfi/
 }
 
 of_headers() { # EXPECTED FILE TEXT
@@ -61,6 +67,10 @@ check modules__function_in_another_header__found of_headers -DHAVE_VM_FLAGS_MOD 
     'static inline void vm_flags_mod(struct vm_area_struct *vma, vm_flags_t set, vm_flags_t clear)'
 check modules__function_of_a_longer_name__not_taken_for_it of_headers '' mm.h \
     'static inline void __vm_flags_mod(struct vm_area_struct *vma);'
+check modules__linux_6_1__kfi_asks_about_the_iommu kfi_flags '' device.h 'bool dma_coherent:1;'
+check modules__linux_6_10__kfi_trusts_dma_need_sync kfi_flags -DHAVE_DMA_SKIP_SYNC device.h 'bool dma_skip_sync:1;'
+check modules__linux_5_19__kfi_has_the_capabilities_of_its_kernel kfi_flags -DHAVE_IBK_SG_GAPS_REG ../rdma/ib_verbs.h \
+    'IBK_SG_GAPS_REG = 1 << 3,'
 check modules__no_headers__flags_are_written without_headers
 check modules__64_bits_with_rdma__both builds 'counter/ kfi/' CONFIG_64BIT=y CONFIG_INFINIBAND=m
 check modules__64_bits_without_rdma__the_counter builds counter/ CONFIG_64BIT=y

@@ -198,6 +198,24 @@ targets_are_whole() {
         [[ $(grep -cE "^\| \`(${targets//$'\n'/|})\` " "$SOURCE_DIR/docs/testing.md") == $(wc -l <<<"$targets") ]]
 }
 
+# Its table names files of the tree, which here has none of them.
+moved_file() {
+    mkdir -p "$work/moved/tests/fuzz"
+    cp "$fuzz/fuzz" "$work/moved/tests/fuzz"
+    fails "tokens: no file's name begins with core/remote/token" "$work/moved/tests/fuzz/fuzz" . coverage
+}
+
+coverage_of() { # BEGINNING...
+    local counts='{"covered": 3, "count": 4}'
+    python3 -B "$fuzz/coverage.py" tokens "$work" "$@" \
+        <<<'{"data": [{"files": [{"filename": "'"$work"'/core/remote/token.c",
+            "summary": {"lines": '"$counts"', "branches": '"$counts"'}}]}]}'
+}
+
+check fuzz__file_that_was_moved__named moved_file
+check fuzz_coverage__of_a_file__its_share says '75.0 % of 4 lines, ' coverage_of core/remote/token
+check fuzz_coverage__no_file__named fails 'no file whose name begins with core/mr/remote' \
+    coverage_of core/remote/token core/mr/remote
 check fuzz__each_target__has_corpus_build_and_line targets_are_whole
 check fuzz__unknown_target__teaches fails 'no target is called fly; targets: tokens' "$fuzz/fuzz" . fly
 check fuzz__no_number__teaches fails 'SECONDS is a number, not soon' "$fuzz/fuzz" . json soon

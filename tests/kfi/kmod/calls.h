@@ -29,9 +29,20 @@ enum client_memory {
 /* client_open.client_qp. On iWARP a domain without one has one that is connected to the client. */
 enum { QP_USUAL, QP_CONNECTED_TO_PROGRAM, QP_NONE };
 
+/* client_open.handler */
+enum client_handler {
+    HANDLER_NONE,
+    HANDLER_COUNTS,        /* its calls, as the others do */
+    HANDLER_CLOSES,        /* the region of each event */
+    HANDLER_CLOSES_UNREAD, /* a region whose event is unread */
+    HANDLER_REPLACES,      /* closes it, registers another, and closes that */
+    HANDLER_SLEEPS,        /* closes it, and sleeps until CLIENT_WAKE */
+    HANDLER_CLOSES_DOMAIN, /* with it */
+};
+
 struct client_open {
     __u32 asynchronous; /* with an event queue */
-    __u32 handler;      /* 1: counts; 2: closes the region of each event */
+    __u32 handler;
     __u32 client_qp;
     __u32 sends;
     __u32 regions, pages;
@@ -77,13 +88,15 @@ struct client_bind {
 };
 
 struct client_event {
-    __u32 error; /* in: read by kfi_eq_readerr() */
-    __u32 size;  /* in: of the buffer of kfi_eq_read(); 0: of an entry */
-    __s64 rc;    /* of the read */
-    __u32 index; /* the context's region */
-    __u32 is_mr; /* the event's fid is that region's */
+    __u32 error;  /* in: read by kfi_eq_readerr() */
+    __u32 unread; /* in: none is read, which the handler might want */
+    __u32 size;   /* in: of the buffer of kfi_eq_read(); 0: of an entry */
+    __s64 rc;     /* of the read */
+    __u32 index;  /* the context's region */
+    __u32 is_mr;  /* the event's fid is that region's */
     __u32 err, event;
     __u32 handled; /* calls of the handler that have returned */
+    __s32 result;  /* of them: 0 or an error */
     char text[64];
 };
 
@@ -104,6 +117,7 @@ enum client_wrong_call {
     WRONG_NO_ATTR,
     WRONG_TYPE,
     WRONG_USER_ADDRESS, /* not the kernel's */
+    WRONG_REGISTERS,    /* a device's, by ioremap() */
     WRONG_END,          /* beyond the last address */
     WRONG_NO_PAGE,
     WRONG_EMPTY_VECTOR,
@@ -132,7 +146,7 @@ struct client_wrong {
 };
 
 struct client_fault {
-    char call[32]; /* "": none any more */
+    char call[64]; /* "": none any more */
     __u32 skip;    /* calls that succeed before */
     __u32 times;
     __u32 hits; /* out: of the fault before */
@@ -150,6 +164,7 @@ struct client_fault {
 #define CLIENT_KEYS    _IOWR('k', 12, struct client_reg) /* of the region of an event */
 #define CLIENT_WRONG   _IOWR('k', 13, struct client_wrong)
 #define CLIENT_FINISH  _IO('k', 10) /* closes the domain */
+#define CLIENT_WAKE    _IO('k', 14) /* the handler */
 #define CLIENT_INVALIDATED                                                                         \
     _IO('k', 11) /* tells the module that a peer has invalidated a region's key */
 

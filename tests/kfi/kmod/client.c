@@ -15,44 +15,23 @@
 
 struct ib_device *client_device;
 struct ib_pd *client_pd;
-static struct kfid_domain *domain;
+struct kfid_domain *client_domain;
+struct region client_regions[REGIONS];
 static struct kfid_eq *eq;
-static struct region regions[REGIONS];
 static struct kfid endpoint = {.fclass = KFI_CLASS_EP};
-static atomic_t handled;
-static bool handler_closes, bound;
+static bool bound;
 static DEFINE_MUTEX(lock);
 
 /* ---- events ---- */
-
-static void close_region_of_event(struct kfid_eq *queue)
-{
-    struct kfi_eq_entry entry;
-    struct region *region;
-    u32 event;
-
-    if (kfi_eq_read(queue, &event, &entry, sizeof(entry), 0) != sizeof(entry))
-        return;
-    region = entry.context;
-    if (WARN_ON(region->mr != container_of(entry.fid, struct kfid_mr, fid)))
-        return;
-    if (!kfi_close(entry.fid))
-        region->mr = NULL;
-}
-
-static void on_event(struct kfid_eq *queue, void *context)
-{
-    if (handler_closes)
-        close_region_of_event(queue);
-    atomic_inc(&handled);
-}
 
 static void read_event(struct client_event *event)
 {
     struct kfi_eq_err_entry entry = {};
     struct region *region;
 
-    event->handled = atomic_read(&handled);
+    event->handled = handler_calls(&event->result);
+    if (event->unread)
+        return;
     if (event->error)
         event->rc = kfi_eq_readerr(eq, &entry, 0);
     else
@@ -83,31 +62,44 @@ static int open_domain(struct client_open *open)
         attr.qp = iwarp_own();
     if (IS_ERR(attr.qp))
         return PTR_ERR(attr.qp);
-    rc = hmreg_kfi_domain_open(client_pd, &attr, &domain);
+    rc = hmreg_kfi_domain_open(client_pd, &attr, &client_domain);
     if (rc || !open->asynchronous)
         return rc;
-    handler_closes = open->handler == 2;
-    atomic_set(&handled, 0);
-    rc = hmreg_kfi_eq_open(open->handler ? on_event : NULL, NULL, &eq);
+    rc = hmreg_kfi_eq_open(handler_begin(open->handler), NULL, &eq);
     if (!rc)
-        rc = kfi_domain_bind(domain, &eq->fid, 0) == -KFI_EBADFLAGS
-                 ? kfi_domain_bind(domain, &eq->fid, KFI_REG_MR)
+        rc = kfi_domain_bind(client_domain, &eq->fid, 0) == -KFI_EBADFLAGS
+                 ? kfi_domain_bind(client_domain, &eq->fid, KFI_REG_MR)
                  : -ENOTRECOVERABLE;
     bound = !rc;
     return rc;
 }
 
-static int close_domain(void)
+/* A handler that sleeps does so until after the domain's close has begun, which waits for it. */
+static int close_bound_domain(void)
 {
     int rc;
 
-    if (bound && kfi_close(&eq->fid) != -KFI_EBUSY)
+    handler_wake_later();
+    rc = kfi_close(&client_domain->fid);
+    if (!rc) {
+        client_domain = NULL;
+        rc = bound && !handler_is_done() ? -ENOTRECOVERABLE : 0;
+    }
+    handler_wake_now();
+    return rc;
+}
+
+static int close_domain(void)
+{
+    int rc = 0;
+
+    if (bound && client_domain && kfi_close(&eq->fid) != -KFI_EBUSY)
         return -ENOTRECOVERABLE;
-    rc = domain ? kfi_close(&domain->fid) : 0;
+    if (client_domain)
+        rc = close_bound_domain();
     if (rc)
         return rc;
     bound = false;
-    domain = NULL;
     if (eq)
         rc = kfi_close(&eq->fid);
     eq = NULL;
@@ -117,6 +109,22 @@ static int close_domain(void)
 /* ---- regions ---- */
 
 static struct kfid_mr *const untouched = (void *)8;
+
+/* By a list that does not outlive the call. */
+static int register_list(struct region *region, struct client_reg *reg)
+{
+    size_t size = region->list.orig_nents * sizeof(struct scatterlist);
+    struct scatterlist *list = kmemdup(region->list.sgl, size, GFP_KERNEL);
+    int rc;
+
+    if (!list)
+        return -ENOMEM;
+    rc = kfi_mr_regsgl(client_domain, list, region->count, reg->access, reg->offset,
+                       reg->requested_key, reg->flags, &region->mr, region);
+    memset(list, 0x5a, size);
+    kfree(list);
+    return rc;
+}
 
 static int register_by(struct region *region, struct client_reg *reg)
 {
@@ -130,27 +138,26 @@ static int register_by(struct region *region, struct client_reg *reg)
                                .auth_key_size = reg->auth_key_size};
 
     if (reg->memory == MEMORY_ATTR)
-        return kfi_mr_regattr(domain, &attr, reg->flags, &region->mr);
+        return kfi_mr_regattr(client_domain, &attr, reg->flags, &region->mr);
     if (region->list.sgl)
-        return kfi_mr_regsgl(domain, region->list.sgl, region->count, reg->access, reg->offset,
-                             reg->requested_key, reg->flags, &region->mr, region);
+        return register_list(region, reg);
     if (region->vectors)
-        return kfi_mr_regbv(domain, region->vectors, region->count, reg->access, reg->offset,
+        return kfi_mr_regbv(client_domain, region->vectors, region->count, reg->access, reg->offset,
                             reg->requested_key, reg->flags, &region->mr, region);
     if (region->pieces == 1)
-        return kfi_mr_reg(domain, region->piece[0].iov_base, region->length, reg->access,
+        return kfi_mr_reg(client_domain, region->piece[0].iov_base, region->length, reg->access,
                           reg->offset, reg->requested_key, reg->flags, &region->mr, region);
-    return kfi_mr_regv(domain, region->piece, region->pieces, reg->access, reg->offset,
+    return kfi_mr_regv(client_domain, region->piece, region->pieces, reg->access, reg->offset,
                        reg->requested_key, reg->flags, &region->mr, region);
 }
 
 static int do_register(struct client_reg *reg)
 {
-    struct region *region = regions;
+    struct region *region = client_regions;
     u32 before[2];
 
     while (region->mr || region->length)
-        if (++region == regions + REGIONS)
+        if (++region == client_regions + REGIONS)
             return -ENOSPC;
     reg->index = region->index;
     reg->rc = memory_make(region, reg);
@@ -164,6 +171,8 @@ static int do_register(struct client_reg *reg)
     hmreg_kfi_counted(&reg->allocations, &reg->with_io);
     reg->length = region->length;
     reg->output_untouched = region->mr == untouched;
+    if (!reg->rc && eq)
+        handler_expect();
     if (reg->rc) {
         memory_end(region);
     } else if (region->mr && !eq) {
@@ -189,7 +198,7 @@ static int close_region(struct region *region, struct client_close *close)
 /* Of a region that an event has completed. */
 static void keys_of_event(struct client_reg *reg)
 {
-    struct region *region = &regions[reg->index % REGIONS];
+    struct region *region = &client_regions[reg->index % REGIONS];
 
     reg->key = kfi_mr_key(region->mr);
     reg->iova = region->mr->iova;
@@ -197,10 +206,10 @@ static void keys_of_event(struct client_reg *reg)
 
 static int do_bind(struct client_bind *bind)
 {
-    struct region *region = &regions[bind->index % REGIONS];
+    struct region *region = &client_regions[bind->index % REGIONS];
 
     if (bind->undo) {
-        atomic_dec(&region->mr->fid.ref_cnt);
+        bind->rc = hmreg_kfi_unbind(region->mr);
         return 0;
     }
     endpoint.fclass = bind->class;
@@ -217,7 +226,7 @@ static void end_all(void)
 
     hmreg_kfi_arm("", 0, 0);
     for (i = 0; i < REGIONS; i++)
-        WARN_ON(close_region(&regions[i], &close));
+        WARN_ON(close_region(&client_regions[i], &close));
     WARN_ON(close_domain());
     connection_close();
     iwarp_close();
@@ -251,13 +260,13 @@ static long call(unsigned int command, union call *u)
         keys_of_event(&u->reg);
         return 0;
     case CLIENT_BYTES:
-        u->bytes.wrong =
-            memory_bytes(&regions[u->bytes.index % REGIONS], u->bytes.seed, u->bytes.compare);
+        u->bytes.wrong = memory_bytes(&client_regions[u->bytes.index % REGIONS], u->bytes.seed,
+                                      u->bytes.compare);
         return 0;
     case CLIENT_CONNECT:
         return connection_open(&u->connect);
     case CLIENT_CLOSE:
-        u->close.rc = close_region(&regions[u->close.index % REGIONS], &u->close);
+        u->close.rc = close_region(&client_regions[u->close.index % REGIONS], &u->close);
         return 0;
     case CLIENT_BIND:
         return do_bind(&u->bind);
@@ -265,10 +274,10 @@ static long call(unsigned int command, union call *u)
         read_event(&u->event);
         return 0;
     case CLIENT_PUSH:
-        u->push.rc = connection_push(regions[u->push.index % REGIONS].mr, &u->push);
+        u->push.rc = connection_push(client_regions[u->push.index % REGIONS].mr, &u->push);
         return 0;
     case CLIENT_WRONG:
-        u->wrong.rc = wrong_call(domain, u->wrong.call);
+        u->wrong.rc = wrong_call(client_domain, u->wrong.call);
         return 0;
     case CLIENT_FAULT:
         u->fault.hits = hmreg_kfi_hits();
@@ -285,6 +294,12 @@ static long tell_invalidated(struct region *region)
     return 0;
 }
 
+static long wake_handler(void)
+{
+    handler_wake();
+    return 0;
+}
+
 static long client_ioctl(struct file *file, unsigned int command, unsigned long arg)
 {
     size_t size = _IOC_DIR(command) == _IOC_NONE ? 0 : _IOC_SIZE(command);
@@ -298,8 +313,10 @@ static long client_ioctl(struct file *file, unsigned int command, unsigned long 
         rc = -ENODEV;
     else if (command == CLIENT_FINISH)
         rc = close_domain();
+    else if (command == CLIENT_WAKE)
+        rc = wake_handler();
     else if (command == CLIENT_INVALIDATED)
-        rc = tell_invalidated(&regions[arg % REGIONS]);
+        rc = tell_invalidated(&client_regions[arg % REGIONS]);
     else
         rc = call(command, &u);
     mutex_unlock(&lock);
@@ -369,7 +386,7 @@ static int __init client_init(void)
     int i, rc;
 
     for (i = 0; i < REGIONS; i++)
-        regions[i].index = i;
+        client_regions[i].index = i;
     rc = memories_init();
     if (rc)
         return rc;

@@ -34,6 +34,8 @@ struct region {
 /* client.c */
 extern struct ib_device *client_device;
 extern struct ib_pd *client_pd;
+extern struct kfid_domain *client_domain;
+extern struct region client_regions[REGIONS];
 
 /* memories.c: what a region of that kind consists of, and its end */
 int memory_make(struct region *region, struct client_reg *reg);
@@ -41,6 +43,15 @@ void memory_end(struct region *region);
 u64 memory_bytes(struct region *region, u32 seed, bool compare);
 int memories_init(void);
 void memories_exit(void);
+
+/* handler.c: what the handler of an event queue does */
+kfi_event_handler handler_begin(enum client_handler which);
+void handler_expect(void);  /* one call more is to come */
+bool handler_is_done(void); /* as many calls as expected have returned */
+void handler_wake(void);    /* those that sleep */
+void handler_wake_later(void);
+void handler_wake_now(void); /* after it */
+int handler_calls(int *rc);  /* that have returned; 0 or an error of one */
 
 /* wrong.c: the result of a call with wrong arguments; -EBADE: it changed its output */
 int wrong_call(struct kfid_domain *domain, enum client_wrong_call call);

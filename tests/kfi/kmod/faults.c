@@ -3,9 +3,10 @@
 #include "faults.h"
 
 static DEFINE_SPINLOCK(lock);
-static char armed[32]; /* names of calls */
+static char armed[64]; /* names of calls */
 static unsigned int skip_first, left, hit;
 static unsigned int allocations, with_io;
+static struct ib_mr *bridging; /* takes gaps */
 
 bool hmreg_kfi_fails(const char *call)
 {
@@ -44,6 +45,27 @@ int hmreg_kfi_post_send(struct ib_qp *qp, struct ib_send_wr *wr)
     };
 
     return ib_post_send(qp, hmreg_kfi_fails("completion") ? &bad : wr, NULL);
+}
+
+struct ib_mr *hmreg_kfi_alloc_mr(struct ib_pd *pd, enum ib_mr_type type, u32 elements)
+{
+    struct ib_mr *mr = ib_alloc_mr(pd, IB_MR_TYPE_MEM_REG, elements);
+
+    if (type == IB_MR_TYPE_SG_GAPS)
+        bridging = mr;
+    return mr;
+}
+
+int hmreg_kfi_map_mr_sg(struct ib_mr *mr, struct scatterlist *sg, int count)
+{
+    int i, n = ib_map_mr_sg(mr, sg, count, NULL, PAGE_SIZE);
+
+    if (n <= 0 || n == count || mr != bridging)
+        return n;
+    mr->length = 0;
+    for (i = 0; i < count; i++, sg = sg_next(sg))
+        mr->length += sg_dma_len(sg);
+    return count;
 }
 
 void hmreg_kfi_arm(const char *call, unsigned int skip, unsigned int times)

@@ -6,6 +6,8 @@
 #ifndef TESTS_KFI_FAULTS_H
 #define TESTS_KFI_FAULTS_H
 
+#include <linux/device.h>
+#include <linux/dma-mapping.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/sched/mm.h>
@@ -21,6 +23,11 @@ bool hmreg_kfi_allocation_fails(const char *call);
 /* ib_post_send(), or with "completion" a work request in place of the given one that the device
  * refuses. */
 int hmreg_kfi_post_send(struct ib_qp *qp, struct ib_send_wr *wr);
+
+/* Soft-RoCE's, as of a device that bridges gaps: of a list with gaps it registers what is before
+ * the first. */
+struct ib_mr *hmreg_kfi_alloc_mr(struct ib_pd *pd, enum ib_mr_type type, u32 elements);
+int hmreg_kfi_map_mr_sg(struct ib_mr *mr, struct scatterlist *sg, int count);
 
 /* For the client. */
 void hmreg_kfi_arm(const char *call, unsigned int skip, unsigned int times);
@@ -53,9 +60,11 @@ static inline struct workqueue_struct *plain_alloc_workqueue(const char *name, u
 #define alloc_workqueue(name, flags, active)                                                       \
     (hmreg_kfi_fails("alloc_workqueue") ? NULL : plain_alloc_workqueue(name, flags))
 #define ib_alloc_mr(...)                                                                           \
-    (hmreg_kfi_allocation_fails("ib_alloc_mr") ? ERR_PTR(-ENOMEM) : (ib_alloc_mr)(__VA_ARGS__))
-#define ib_dereg_mr(mr)    (hmreg_kfi_fails("ib_dereg_mr") ? -EBUSY : (ib_dereg_mr)(mr))
-#define ib_map_mr_sg(...)  (hmreg_kfi_fails("ib_map_mr_sg") ? -ENOMEM : (ib_map_mr_sg)(__VA_ARGS__))
+    (hmreg_kfi_allocation_fails("ib_alloc_mr") ? ERR_PTR(-ENOMEM) : hmreg_kfi_alloc_mr(__VA_ARGS__))
+#define ib_dereg_mr(mr) (hmreg_kfi_fails("ib_dereg_mr") ? -EBUSY : (ib_dereg_mr)(mr))
+#define ib_map_mr_sg(mr, sg, count, offset, size)                                                  \
+    (hmreg_kfi_fails("ib_map_mr_sg") ? -ENOMEM : hmreg_kfi_map_mr_sg(mr, sg, count))
+#define IBK_SG_GAPS_REG    (hmreg_kfi_fails("IBK_SG_GAPS_REG") ? ~0ull : (u64)IBK_SG_GAPS_REG)
 #define ib_dma_map_sg(...) (hmreg_kfi_fails("ib_dma_map_sg") ? 0 : (ib_dma_map_sg)(__VA_ARGS__))
 #define ib_post_send(qp, wr, bad)                                                                  \
     (hmreg_kfi_fails("ib_post_send") ? -ENOMEM : hmreg_kfi_post_send(qp, wr))
@@ -66,6 +75,16 @@ static inline struct workqueue_struct *plain_alloc_workqueue(const char *name, u
     (hmreg_kfi_fails("ib_create_qp") ? ERR_PTR(-ENOMEM) : (ib_create_qp)(__VA_ARGS__))
 #define ib_alloc_cq_any(...)                                                                       \
     (hmreg_kfi_fails("ib_alloc_cq_any") ? ERR_PTR(-ENOMEM) : (ib_alloc_cq_any)(__VA_ARGS__))
+#define rdma_query_gid(...)                                                                        \
+    (hmreg_kfi_fails("rdma_query_gid") ? -ENOENT : (rdma_query_gid)(__VA_ARGS__))
+/* As of a device that reads and writes memory by bounce buffers. Soft-RoCE has no struct device. */
+#define ib_uses_virt_dma(device)                                                                   \
+    (hmreg_kfi_fails("ib_uses_virt_dma") ? false : (ib_uses_virt_dma)(device))
+#define dma_need_sync(dev, address) ((dev) ? (dma_need_sync)(dev, address) : true)
+#define device_iommu_mapped(dev)    ((dev) && (device_iommu_mapped)(dev))
+/* As on InfiniBand: Soft-RoCE's port demands a global route, too. */
+#define rdma_ah_find_type(...)                                                                     \
+    (hmreg_kfi_fails("rdma_ah_find_type") ? RDMA_AH_ATTR_TYPE_IB : (rdma_ah_find_type)(__VA_ARGS__))
 #define rdma_get_gid_attr(...)                                                                     \
     (hmreg_kfi_fails("rdma_get_gid_attr") ? ERR_PTR(-ENODATA) : (rdma_get_gid_attr)(__VA_ARGS__))
 #endif

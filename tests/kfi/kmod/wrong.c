@@ -2,9 +2,24 @@
 /* Calls with wrong arguments, which only the kernel can make. */
 #include "client.h"
 
+#include <linux/io.h>
 #include <linux/slab.h>
 
 #define RIGHTS (KFI_REMOTE_READ | KFI_REMOTE_WRITE)
+
+#define HPET 0xfed00000 /* where PCs have it */
+
+static int registers_of_a_device(struct kfid_domain *domain, struct kfid_mr **mr)
+{
+    void __iomem *registers = ioremap(HPET, 100);
+    int rc;
+
+    if (!registers)
+        return -ENOMEM;
+    rc = kfi_mr_reg(domain, (__force void *)registers, 100, RIGHTS, 0, 0, 0, mr, NULL);
+    iounmap(registers);
+    return rc;
+}
 
 static int wrong_region(struct kfid_domain *domain, enum client_wrong_call call, char *buffer,
                         struct kfid_mr **mr)
@@ -33,6 +48,8 @@ static int wrong_region(struct kfid_domain *domain, enum client_wrong_call call,
         return kfi_mr_regattr(domain, &attr, 0, mr);
     case WRONG_USER_ADDRESS:
         return kfi_mr_reg(domain, (void *)0x400000, 100, RIGHTS, 0, 0, 0, mr, NULL);
+    case WRONG_REGISTERS:
+        return registers_of_a_device(domain, mr);
     case WRONG_END:
         return kfi_mr_reg(domain, buffer, SIZE_MAX - 100, RIGHTS, 0, 0, 0, mr, NULL);
     case WRONG_NO_PAGE:
