@@ -47,7 +47,8 @@
 #define REST_NS          3000000
 #define EXIT_PATIENCE_NS 500000000
 #define FORK_PATIENCE_NS 1000000000 /* without progress */
-#define FORK_REAPS       4096       /* calls of reap() for each client, at most */
+#define FORK_MOST_NS     INT64_C(5000000000)
+#define FORK_REAPS       4096 /* calls of reap() for each client, at most */
 
 /* When the thread did what; the thread only. */
 struct reaper_times {
@@ -245,7 +246,7 @@ static bool go_round(struct reaper *reaper)
             continue;
         due = true;
         if (call(reaper, client, client->examine))
-            while (call(reaper, client, client->reap))
+            while (call(reaper, client, client->reap) && !has_forks(reaper))
                 ;
     }
     pthread_mutex_unlock(&reaper->lock);
@@ -469,11 +470,12 @@ static bool anything_sheds(struct reaper *reaper)
     return sheds;
 }
 
-/* Waits until the thread has served the fork, or makes no progress. */
+/* Waits until the thread has served the fork, or makes no progress; FORK_MOST_NS at most: others
+ * may retire regions as fast as it frees them. */
 static bool await_served(struct reaper *reaper, unsigned fork, int64_t patience)
 {
     unsigned seen = atomic_load(&reaper->progress);
-    int64_t until = now() + patience;
+    int64_t until = now() + patience, last = now() + FORK_MOST_NS;
 
     while ((int)(atomic_load(&reaper->forks_served) - fork) < 0) {
         int64_t left = until - now();
@@ -486,7 +488,7 @@ static bool await_served(struct reaper *reaper, unsigned fork, int64_t patience)
         futex_wait(&reaper->progress, seen, &most);
         if (atomic_load(&reaper->progress) != seen) {
             seen = atomic_load(&reaper->progress);
-            until = now() + patience;
+            until = now() + patience < last ? now() + patience : last;
         }
     }
     return true;

@@ -49,6 +49,8 @@ static void end(void)
 /* Of a thread that forks: its clock stands, but for a wait that it gives up, which takes no time.
  * Other waits have no limit. */
 static _Thread_local bool forks_here, gives_up;
+static _Thread_local sem_t *steps_to; /* each wait lets the reaper do a step, and takes its time */
+#define STEP_NS INT64_C(100000000)
 static _Thread_local int64_t clock_ns;
 static _Atomic int64_t first_wait; /* the limit of the last fork's first wait; 0: it did not wait */
 
@@ -75,6 +77,10 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
     ns = most->tv_sec * INT64_C(1000000000) + most->tv_nsec;
     if (!first_wait)
         first_wait = ns;
+    if (steps_to) {
+        sem_post(steps_to);
+        clock_ns += STEP_NS;
+    }
     if (!gives_up)
         return __real_syscall(number, a, b, c, 0, e, f);
     clock_ns += ns;
@@ -273,6 +279,89 @@ TEST(fork__forking_thread_holds_what_the_reaper_needs__goes_on)
     pthread_mutex_unlock(&apps_lock);
     hmreg_mr_put(held);
     assert_int_equal(registered_at_fork(), 0);
+    end();
+}
+
+/* A client whose work grows as fast as it is done, as where threads retire regions all the time. */
+static struct {
+    struct reaper_client client;
+    atomic_bool goes_on, sheds, by_steps;
+    atomic_uint steps;
+    sem_t step;
+} endless;
+
+static bool has_work(struct reaper_client *client)
+{
+    return atomic_load(&endless.goes_on);
+}
+
+static bool does_a_step(struct reaper_client *client)
+{
+    atomic_fetch_add(&endless.steps, 1);
+    if (atomic_load(&endless.by_steps))
+        sem_wait(&endless.step);
+    return atomic_load(&endless.goes_on);
+}
+
+static bool has_nothing(struct reaper_client *client)
+{
+    return false;
+}
+
+static bool sheds(struct reaper_client *client)
+{
+    return atomic_load(&endless.sheds);
+}
+
+static void join_endless(bool by_steps)
+{
+    endless.client = (struct reaper_client){.is_due = has_work,
+                                            .examine = has_work,
+                                            .reap = does_a_step,
+                                            .tidy = has_nothing,
+                                            .sheds = sheds,
+                                            .shed = sheds};
+    sem_init(&endless.step, 0, 0);
+    atomic_store(&endless.goes_on, true);
+    atomic_store(&endless.by_steps, by_steps);
+    atomic_store(&endless.sheds, by_steps);
+    assert_true(reaper_join(&endless.client));
+    reaper_wake();
+}
+
+static void leave_endless(void)
+{
+    atomic_store(&endless.by_steps, false);
+    atomic_store(&endless.goes_on, false);
+    sem_post(&endless.step);
+    reaper_leave(&endless.client);
+}
+
+TEST(fork__other_work_has_no_end__served_before_it)
+{
+    test_forks_with_threads();
+    open_pinning("0", true, true);
+    make_idle(REGIONS);
+    join_endless(false);
+    test_wait_until(atomic_load(&endless.steps) > 0);
+    assert_int_equal(registered_at_fork(), 0);
+    leave_endless();
+    end();
+}
+
+TEST(fork__what_is_given_back_has_no_end__goes_on)
+{
+    int64_t before;
+
+    test_forks_with_threads();
+    open_pinning("0", true, true);
+    join_endless(true);
+    steps_to = &endless.step;
+    before = clock_ns;
+    registered_at_fork();
+    steps_to = NULL;
+    assert_in_range(clock_ns - before, 1000000000, 6000000000);
+    leave_endless();
     end();
 }
 
