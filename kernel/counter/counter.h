@@ -8,12 +8,12 @@
 #ifndef KERNEL_COUNTER_COUNTER_H
 #define KERNEL_COUNTER_COUNTER_H
 
-#include <linux/list.h>
 #include <linux/mmu_notifier.h>
 #include <linux/rbtree.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
 #include <linux/wait.h>
+#include <linux/workqueue.h>
 
 #include "hmreg_counter.h"
 
@@ -33,16 +33,17 @@ struct space {
 	struct mmu_notifier notifier;
 	struct users *users; /* who are charged */
 
-	/* Guards all below, and the ranges of the files; only a wait queue's is taken inside it. */
+	/* Guards all below, and the ranges of the files. Inside it only the users' lock and a
+	 * workqueue's are taken.
+	 */
 	spinlock_t lock;
 	struct rb_root_cached tree; /* what is watched, and not counted yet */
-	u32 files;
+	u32 files, slots;
 	u32 watched, charged; /* ranges; CHARGE or a multiple */
 	struct {
 		unsigned long start, last;
 	} changing[MAX_CHANGING];
 	unsigned int changing_count, unlisted;
-	struct list_head to_wake; /* files whose `generation` has grown */
 
 	wait_queue_head_t quiet; /* for the end of changes */
 };
@@ -61,9 +62,9 @@ struct ranges {
 	struct watched **of_slot; /* NULL: the slot is free */
 	u32 *next_free;
 	u32 first_free;
-	struct list_head wake; /* in to_wake */
 
 	wait_queue_head_t *counted; /* for `generation` to grow */
+	struct work_struct wake;    /* wakes it */
 };
 
 int ranges_init(void);
@@ -72,9 +73,9 @@ void ranges_exit(void);
 /* The bytes of a page for so many slots, a power of two. */
 size_t ranges_bytes(u32 slots);
 /* page: zeroed, of ranges_bytes(slots). Counts changes of current's address space from now on, and
- * wakes `counted`.
+ * wakes `counted`. -EDQUOT: its files would have more than `most` slots; users_charge()'s.
  */
-int ranges_open(struct ranges *ranges, u32 slots, void *page, wait_queue_head_t *counted);
+int ranges_open(struct ranges *ranges, u32 slots, u32 most, void *page, wait_queue_head_t *counted);
 /* The address space may have ended. Nothing is counted in the page afterwards. */
 void ranges_close(struct ranges *ranges);
 

@@ -21,7 +21,7 @@
 
 static unsigned int max_slots = 1 << 17;
 module_param(max_slots, uint, 0644);
-MODULE_PARM_DESC(max_slots, "ranges that one open file may watch");
+MODULE_PARM_DESC(max_slots, "slots of a process, in all its files");
 
 /* The ring holds a batch. */
 #define MIN_SLOTS 512
@@ -87,7 +87,8 @@ static int set_up(struct counter *counter, u32 slots)
 
 	if (rc)
 		return rc;
-	rc = ranges_open(&counter->ranges, slots, counter->mapped, &counter->counted);
+	rc = ranges_open(&counter->ranges, slots, max(READ_ONCE(max_slots), MIN_SLOTS),
+			 counter->mapped, &counter->counted);
 	if (rc)
 		free_pages_of(counter);
 	return rc;
@@ -103,9 +104,11 @@ static long do_setup(struct counter *counter, void __user *arg)
 
 	if (copy_from_user(&setup, arg, sizeof(setup)))
 		return -EFAULT;
-	if (!setup.slots || setup.slots > min(max_slots, MOST_SLOTS) || setup.unused)
+	if (!setup.slots || setup.slots > MOST_SLOTS || setup.unused)
 		return -EINVAL;
 	setup.slots = roundup_pow_of_two(max_t(u32, setup.slots, MIN_SLOTS));
+	if (setup.slots > max(READ_ONCE(max_slots), MIN_SLOTS))
+		return -EINVAL;
 	setup.bytes = ranges_bytes(setup.slots);
 	if (mutex_lock_killable(&counter->setup_lock))
 		return -EINTR;
@@ -210,7 +213,7 @@ static __poll_t counter_poll(struct file *file, poll_table *table)
 	if (current->mm != counter->mm)
 		return EPOLLERR;
 	poll_wait(file, &counter->counted, table);
-	smp_mb(); /* pairs with wq_has_sleeper() in wake_counted() */
+	smp_mb(); /* pairs with wq_has_sleeper() in count_one() and wake() */
 	if (!is_ready(counter))
 		return EPOLLERR;
 	return READ_ONCE(counter->ranges.page->generation) == READ_ONCE(counter->seen)

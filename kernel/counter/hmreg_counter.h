@@ -18,10 +18,10 @@
  * it is unwatched. What leaves the pages in place (fork(2), mprotect(2), a userfaultfd's write
  * protection) counts nothing.
  *
- * Each watch is counted at most once. So a reader that reads the ring before each unwatch finds
- * every count in it. One that does not may be overtaken, which it sees: if `generation`, loaded
- * after an entry, is more than `slots` - HMREG_COUNTER_BATCH ahead of it, the entry may be a later
- * one, and any range may have changed.
+ * Each watch is counted at most once, so that a reader which keeps up finds every count in the
+ * ring. One that does not may be overtaken, which it sees: if `generation`, loaded after an entry,
+ * is more than `slots` - HMREG_COUNTER_BATCH ahead of it, the entry may be a later one, and any
+ * range may have changed.
  */
 #ifndef HMREG_COUNTER_H
 #define HMREG_COUNTER_H
@@ -72,8 +72,9 @@ struct hmreg_counter_update {
 
 #define HMREG_COUNTER_MAX_UPDATE 1024 /* unwatch_count and watch_count, each */
 
-/* EBUSY: done before; EINVAL: no slots, or more than the module permits one file; EDQUOT: the
- * user's processes have all that it permits one user; ENOMEM; EINTR: a signal came, call again.
+/* EBUSY: done before; EINVAL: no slots, or more than the module permits one process; EDQUOT: with
+ * the process's other files more than that, or the user's processes have all that the module
+ * permits one user; ENOMEM; EINTR: a signal came, call again.
  */
 #define HMREG_COUNTER_SETUP _IOWR('h', 1, struct hmreg_counter_setup)
 /* EINVAL: not set up, a count above the maximum, a range that is empty or ends behind the address

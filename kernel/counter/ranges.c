@@ -33,7 +33,7 @@
  * nothing who change a file that is mapped here. It is kept until the last file is closed.
  *
  * Callbacks run in any context, reclaim included. They take only `lock`, under which nothing is
- * allocated, and inside it a wait queue's.
+ * allocated, and inside it the users' lock and a workqueue's.
  */
 #include <linux/interval_tree.h>
 #include <linux/mm.h>
@@ -55,16 +55,31 @@ struct watched {
 };
 
 static struct kmem_cache *cache;
+static struct workqueue_struct *wakes;
+static atomic_t spaces;
+static DECLARE_WAIT_QUEUE_HEAD(no_spaces);
 
 int ranges_init(void)
 {
 	cache = kmem_cache_create("hmreg_watched", sizeof(struct watched), 0, SLAB_ACCOUNT, NULL);
-	return cache ? 0 : -ENOMEM;
+	wakes = alloc_workqueue("hmreg_counter", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	if (cache && wakes)
+		return 0;
+	if (wakes)
+		destroy_workqueue(wakes);
+	kmem_cache_destroy(cache);
+	return -ENOMEM;
 }
 
+/* mmu_notifier_synchronize() waits for readers, but not for free_space() on every processor. That
+ * runs where bottom halves are disabled, for which synchronize_rcu() waits.
+ */
 void ranges_exit(void)
 {
 	mmu_notifier_synchronize();
+	wait_event(no_spaces, !atomic_read(&spaces));
+	synchronize_rcu();
+	destroy_workqueue(wakes);
 	kmem_cache_destroy(cache);
 }
 
@@ -144,19 +159,19 @@ static void count_one(struct watched *watched, unsigned long start, unsigned lon
 	WRITE_ONCE(change->end, min(last, watched->node.last) + 1);
 	/* A reader that loads it with acquire finds the slot and the ring's entry. */
 	smp_store_release(&ranges->page->generation, generation + 1);
-	if (list_empty(&ranges->wake))
-		list_add(&ranges->wake, &ranges->space->to_wake);
+	if (wq_has_sleeper(ranges->counted))
+		queue_work(wakes, &ranges->wake);
 }
 
-static void wake_counted(struct space *space)
+/* Not by the thread that changes the memory, which may be another user's: a process may wait on a
+ * file by any number of epolls.
+ */
+static void wake(struct work_struct *work)
 {
-	struct ranges *ranges, *next;
+	struct ranges *ranges = container_of(work, struct ranges, wake);
 
-	list_for_each_entry_safe(ranges, next, &space->to_wake, wake) {
-		list_del_init(&ranges->wake);
-		if (wq_has_sleeper(ranges->counted))
-			wake_up_interruptible(ranges->counted);
-	}
+	if (wq_has_sleeper(ranges->counted))
+		wake_up_interruptible(ranges->counted);
 }
 
 /* Counts at most a batch of the ranges that overlap, under one hold of the lock. Returns true if
@@ -173,8 +188,6 @@ static bool count_batch(struct space *space, unsigned long start, unsigned long 
 			break;
 		count_one(watched, start, last);
 	}
-	if (n)
-		wake_counted(space);
 	return n == HMREG_COUNTER_BATCH;
 }
 
@@ -234,8 +247,8 @@ static struct mmu_notifier *make_space(struct mm_struct *mm)
 	}
 	spin_lock_init(&space->lock);
 	space->tree = RB_ROOT_CACHED;
-	INIT_LIST_HEAD(&space->to_wake);
 	init_waitqueue_head(&space->quiet);
+	atomic_inc(&spaces);
 	return &space->notifier;
 }
 
@@ -245,6 +258,8 @@ static void free_space(struct mmu_notifier *notifier)
 
 	users_put(space->users);
 	kfree(space);
+	if (atomic_dec_and_test(&spaces))
+		wake_up(&no_spaces);
 }
 
 /* When the address space ends, no reader is left: nothing is to be counted. */
@@ -306,37 +321,42 @@ static int make_slots(struct ranges *ranges)
 }
 
 /* The first CHARGE is the address space's as long as it has a file. */
-static int join(struct space *space)
+static int join(struct space *space, u32 slots, u32 most)
 {
 	int rc = 0;
 
 	spin_lock(&space->lock);
-	if (!space->files) {
+	if (slots > most || space->slots > most - slots)
+		rc = -EDQUOT;
+	if (!rc && !space->files) {
 		rc = users_charge(space->users, true);
 		space->charged = rc ? 0 : CHARGE;
 	}
-	if (!rc)
+	if (!rc) {
 		space->files++;
+		space->slots += slots;
+	}
 	spin_unlock(&space->lock);
 	return rc;
 }
 
-static void part(struct space *space)
+static void part(struct space *space, u32 slots)
 {
 	spin_lock(&space->lock);
+	space->slots -= slots;
 	if (!--space->files)
 		users_uncharge(space->users);
 	spin_unlock(&space->lock);
 }
 
-int ranges_open(struct ranges *ranges, u32 slots, void *page, wait_queue_head_t *counted)
+int ranges_open(struct ranges *ranges, u32 slots, u32 most, void *page, wait_queue_head_t *counted)
 {
 	struct mmu_notifier *notifier;
 	int rc;
 
 	ranges->slots = slots;
 	ranges->counted = counted;
-	INIT_LIST_HEAD(&ranges->wake);
+	INIT_WORK(&ranges->wake, wake);
 	fill_in_page(ranges, page);
 	rc = make_slots(ranges);
 	if (rc)
@@ -347,7 +367,7 @@ int ranges_open(struct ranges *ranges, u32 slots, void *page, wait_queue_head_t 
 		return PTR_ERR(notifier);
 	}
 	ranges->space = container_of(notifier, struct space, notifier);
-	rc = join(ranges->space);
+	rc = join(ranges->space, slots, most);
 	if (rc) {
 		mmu_notifier_put(notifier);
 		free_slots(ranges);
@@ -487,9 +507,7 @@ int ranges_unwatch(struct ranges *ranges, u32 slot)
 	return 0;
 }
 
-/* No callback finds the file once nothing of it is watched, and it is not to be woken: that is done
- * under the lock that was held when it was last counted.
- */
+/* No callback finds the file once nothing of it is watched. */
 void ranges_close(struct ranges *ranges)
 {
 	u32 slot;
@@ -498,7 +516,8 @@ void ranges_close(struct ranges *ranges)
 		ranges_unwatch(ranges, slot);
 		cond_resched();
 	}
-	part(ranges->space);
+	cancel_work_sync(&ranges->wake);
+	part(ranges->space, ranges->slots);
 	mmu_notifier_put(&ranges->space->notifier);
 	free_slots(ranges);
 }

@@ -4,16 +4,14 @@
  * group; this bounds what a user's watches can add to other users' calls that change a file which
  * both map.
  *
- * The user who makes a user namespace is charged for all processes in it, so that subordinate ids
- * are no more users; but not the system's root, who makes the namespaces of containers and gives
- * each other ids.
+ * The user who makes a user namespace is charged for all processes in it, with whatever subordinate
+ * ids; but not the system's root, who makes the namespaces of containers and gives each other ids.
+ * A set-user-id program of a subordinate id, executed outside the namespace, is that id's alone.
  */
-#include <linux/atomic.h>
 #include <linux/cpumask.h>
 #include <linux/cred.h>
 #include <linux/hashtable.h>
 #include <linux/moduleparam.h>
-#include <linux/refcount.h>
 #include <linux/slab.h>
 #include <linux/uidgid.h>
 #include <linux/user_namespace.h>
@@ -33,8 +31,8 @@ MODULE_PARM_DESC(max_user_slots, "ranges that all processes of one user may watc
 struct user {
 	struct hlist_node node;
 	kuid_t uid;
-	unsigned int holders; /* guarded by users_lock */
-	atomic_t ranges;
+	unsigned int holders;
+	u32 ranges;
 };
 
 struct users {
@@ -43,7 +41,8 @@ struct users {
 };
 
 static DEFINE_HASHTABLE(by_uid, 6);
-static DEFINE_SPINLOCK(users_lock); /* with bh: a notifier is freed where these are disabled */
+/* Guards all of the above. With bh, since a notifier is freed where these are disabled. */
+static DEFINE_SPINLOCK(users_lock);
 
 void users_init(void)
 {
@@ -133,27 +132,37 @@ void users_put(struct users *users)
 
 /* ---- how much ---------------------------------------------------------------------------- */
 
-int users_charge(struct users *users, bool first)
+static bool all_may(const struct users *users, u32 most)
 {
-	unsigned int most = READ_ONCE(max_user_slots);
 	unsigned int i;
 
-	most = min_t(unsigned int, first ? most : most - most / 4, INT_MAX);
-	for (i = 0; i < users->count; i++) {
-		if (atomic_add_return(CHARGE, &users->user[i]->ranges) > (int)most)
-			goto undo;
-	}
-	return 0;
-undo:
-	for (; i != UINT_MAX; i--)
-		atomic_sub(CHARGE, &users->user[i]->ranges);
-	return -EDQUOT;
+	for (i = 0; i < users->count; i++)
+		if (most < CHARGE || users->user[i]->ranges > most - CHARGE)
+			return false;
+	return true;
+}
+
+/* None is charged unless all may be: what is refused takes nothing from others meanwhile. */
+int users_charge(struct users *users, bool first)
+{
+	u32 most = READ_ONCE(max_user_slots);
+	unsigned int i;
+	bool may;
+
+	spin_lock_bh(&users_lock);
+	may = all_may(users, first ? most : most - most / 4);
+	for (i = 0; may && i < users->count; i++)
+		users->user[i]->ranges += CHARGE;
+	spin_unlock_bh(&users_lock);
+	return may ? 0 : -EDQUOT;
 }
 
 void users_uncharge(struct users *users)
 {
 	unsigned int i;
 
+	spin_lock_bh(&users_lock);
 	for (i = 0; i < users->count; i++)
-		atomic_sub(CHARGE, &users->user[i]->ranges);
+		users->user[i]->ranges -= CHARGE;
+	spin_unlock_bh(&users_lock);
 }

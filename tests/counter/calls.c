@@ -279,7 +279,7 @@ TEST(epoll__before_the_file_is_set_up__woken)
     range = (struct hmreg_counter_range){.start = (uintptr_t)memory, .end = (uintptr_t)memory + 1};
     assert_int_equal(device_watch_many(fd, &range, 1), 0);
     munmap(memory, PAGE);
-    assert_int_equal(epoll_wait(epoll, &event, 1, 0), 1);
+    assert_int_equal(epoll_wait(epoll, &event, 1, -1), 1);
     assert_int_equal(event.events, EPOLLIN);
     close(epoll);
     close(fd);

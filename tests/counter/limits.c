@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <linux/securebits.h>
 #include <sched.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -264,12 +265,12 @@ static unsigned long callbacks(void)
     return hits;
 }
 
-static void trace(void)
+static void trace(const char *event)
 {
     assert_true(mkdir(TRACING, 0700) == 0 || errno == EEXIST);
     if (mount("tracefs", TRACING, "tracefs", 0, NULL))
         test_skip("no tracefs: %s", strerror(errno));
-    write_text(TRACING "/kprobe_events", "p:hmreg_start " MODULE ":on_start\n");
+    write_text(TRACING "/kprobe_events", event);
     write_text(TRACING "/events/kprobes/hmreg_start/enable", "1");
 }
 
@@ -305,7 +306,7 @@ TEST(files__of_a_user_who_maps_anothers_file__one_callback_a_mapping)
     assert_int_equal(ftruncate(file, (off_t)PAGE), 0);
     assert_int_equal(pipe2(begun, O_CLOEXEC), 0);
     assert_int_equal(pipe2(end, O_CLOEXEC), 0);
-    trace();
+    trace("p:hmreg_start " MODULE ":on_start\n");
     child = test_fork();
     if (!child) {
         close(end[1]);
@@ -325,6 +326,51 @@ TEST(files__of_a_user_who_maps_anothers_file__one_callback_a_mapping)
     close(begun[0]);
     close(begun[1]);
     close(end[0]);
+}
+
+TEST(setup__more_slots_than_a_process_may_have__edquot)
+{
+    struct hmreg_counter_setup setup = {.slots = 131072};
+    struct device device = device_open(65536);
+    int fd = open("/dev/hmreg", O_RDWR | O_CLOEXEC);
+
+    assert_int_equal(device_setup(fd, &setup), EDQUOT);
+    setup.slots = 65536;
+    assert_int_equal(device_setup(fd, &setup), 0);
+    close(fd);
+    device_close(&device);
+}
+
+/* Who changes the memory may be another user: a worker of the kernel's wakes those who poll. */
+TEST(poll__while_another_changes_the_file__not_woken_by_that_thread)
+{
+    int file = open("/run/counter_file", O_CREAT | O_RDWR, 0644), epoll = epoll_create1(0);
+    struct epoll_event event = {.events = EPOLLIN};
+    struct device device = device_open(512);
+    static char text[1 << 20];
+    char us[32];
+    void *page;
+
+    assert_int_equal(ftruncate(file, (off_t)PAGE), 0);
+    page = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, file, 0);
+    device_watch(&device, page, PAGE);
+    assert_int_equal(epoll_ctl(epoll, EPOLL_CTL_ADD, device.fd, &event), 0);
+    assert_int_equal(epoll_wait(epoll, &event, 1, 0), 0);
+    trace("p:hmreg_start ep_poll_callback\n");
+    assert_int_equal(ftruncate(file, 0), 0);
+    assert_int_equal(epoll_wait(epoll, &event, 1, -1), 1);
+    read_text(TRACING "/trace", text, sizeof(text));
+    snprintf(us, sizeof(us), "-%d ", (int)getpid());
+    assert_non_null(strstr(text, "ep_poll_callback"));
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+        if (strstr(line, "ep_poll_callback") && strstr(line, us))
+            fail_msg("%s", line);
+    untrace();
+    munmap(page, PAGE);
+    unlink("/run/counter_file");
+    close(file);
+    close(epoll);
+    device_close(&device);
 }
 
 /* A change is counted once in each file that watches it, and wakes each. */
