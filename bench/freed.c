@@ -50,14 +50,14 @@ static int can(void *self, enum hmreg_path path, enum hmreg_iface iface, int dev
     return 0;
 }
 
-static int reg(void *self, const struct provider_request *req, struct provider_mr *out,
+static int reg(void *self, const struct provider_request *req, struct hmreg_mr_keys *out,
                struct hmreg_reason *why)
 {
-    *out = (struct provider_mr){.keys.key = req->requested_key, .priv = req->context};
+    *out = (struct hmreg_mr_keys){.key = req->requested_key, .priv = req->context};
     return 0;
 }
 
-static int dereg(void *self, struct provider_mr *mr)
+static int dereg(void *self, struct hmreg_mr_keys *mr)
 {
     atomic_store(&((struct freed *)mr->priv)->deregistered_ns, now_ns());
     return 0;

@@ -47,7 +47,7 @@ struct large {
 
 /* ---- the provider ----------------------------------------------------------------------- */
 
-static int reg(void *self, const struct provider_request *request, struct provider_mr *out,
+static int reg(void *self, const struct provider_request *request, struct hmreg_mr_keys *out,
                struct hmreg_reason *why)
 {
     struct io_uring_params params = {.flags = IORING_SETUP_R_DISABLED};
@@ -61,11 +61,11 @@ static int reg(void *self, const struct provider_request *request, struct provid
         close(ring);
         return rc;
     }
-    *out = (struct provider_mr){.priv = (void *)(intptr_t)ring};
+    *out = (struct hmreg_mr_keys){.priv = (void *)(intptr_t)ring};
     return 0;
 }
 
-static int dereg(void *self, struct provider_mr *mr)
+static int dereg(void *self, struct hmreg_mr_keys *mr)
 {
     int ring = (int)(intptr_t)mr->priv;
 
@@ -134,7 +134,7 @@ static void *pin_half(void *base)
 {
     static const struct provider_ops *volatile bare = &ops;
     size_t pieces = half_len / PIECE;
-    struct provider_mr *mrs = calloc(pieces, sizeof(*mrs));
+    struct hmreg_mr_keys *mrs = calloc(pieces, sizeof(*mrs));
     struct hmreg_reason why;
 
     for (size_t i = 0; mrs && i < pieces; i++) {
@@ -167,8 +167,8 @@ static double bare_ms(const struct large *large, char *base)
     pthread_join(other, &mrs[1]);
     ms = (now_ns() - begun) / 1e6;
     for (size_t i = 0; i < half_len / PIECE; i++) {
-        ops.dereg(NULL, (struct provider_mr *)mrs[0] + i);
-        ops.dereg(NULL, (struct provider_mr *)mrs[1] + i);
+        ops.dereg(NULL, (struct hmreg_mr_keys *)mrs[0] + i);
+        ops.dereg(NULL, (struct hmreg_mr_keys *)mrs[1] + i);
     }
     free(mrs[0]);
     free(mrs[1]);

@@ -14,18 +14,18 @@ static int can(void *reg_ns, enum hmreg_path path, enum hmreg_iface iface, int d
     return 0;
 }
 
-static int reg(void *reg_ns, const struct provider_request *req, struct provider_mr *out,
+static int reg(void *reg_ns, const struct provider_request *req, struct hmreg_mr_keys *out,
                struct hmreg_reason *why)
 {
     double until = now_ns() + *(const double *)reg_ns;
 
     while (now_ns() < until)
         ;
-    *out = (struct provider_mr){.keys.key = req->requested_key};
+    *out = (struct hmreg_mr_keys){.key = req->requested_key};
     return 0;
 }
 
-static int dereg(void *reg_ns, struct provider_mr *mr)
+static int dereg(void *reg_ns, struct hmreg_mr_keys *mr)
 {
     return 0;
 }

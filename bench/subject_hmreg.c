@@ -17,17 +17,17 @@
 enum kind { USERFAULT, NOTICE, IMPORT, DEFAULT, COUNTER, DISABLED, GROUP, EIGHT };
 #define RAILS 8
 
-static int reg(void *self, const struct provider_request *req, struct provider_mr *out,
+static int reg(void *self, const struct provider_request *req, struct hmreg_mr_keys *out,
                struct hmreg_reason *why)
 {
-    *out = (struct provider_mr){.keys.key = req->requested_key};
+    *out = (struct hmreg_mr_keys){.key = req->requested_key};
     registrations++;
     if (registration_ns > 0)
         burn_ns(registration_ns);
     return 0;
 }
 
-static int dereg(void *self, struct provider_mr *mr)
+static int dereg(void *self, struct hmreg_mr_keys *mr)
 {
     return 0;
 }
@@ -39,7 +39,7 @@ double hmreg_provider_ns(void)
     const struct provider_ops *volatile ops = &nothing;
     struct provider_request request = {.requested_key = 0};
     struct hmreg_reason why;
-    struct provider_mr mr;
+    struct hmreg_mr_keys mr;
     size_t count = 100000;
     double begun = now_ns();
 

@@ -38,20 +38,20 @@ static int can(void *self, enum hmreg_path path, enum hmreg_iface iface, int dev
     return 0;
 }
 
-static int reg(void *self, const struct provider_request *request, struct provider_mr *out,
+static int reg(void *self, const struct provider_request *request, struct hmreg_mr_keys *out,
                struct hmreg_reason *why)
 {
     struct shadow *shadow = self;
 
-    *out = (struct provider_mr){
+    *out = (struct hmreg_mr_keys){
         .priv = self,
-        .keys.key = HMREG_KEY_NOTAVAIL,
+        .key = HMREG_KEY_NOTAVAIL,
         .native = (void *)(uintptr_t)(1 + atomic_fetch_add(&shadow->numbers, 1)),
     };
     return 0;
 }
 
-static int dereg(void *self, struct provider_mr *mr)
+static int dereg(void *self, struct hmreg_mr_keys *mr)
 {
     return 0;
 }

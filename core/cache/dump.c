@@ -86,7 +86,8 @@ static void describe(const struct cache_pool *pool, const struct hmreg_mr *entry
     if (is_whole(entry)) {
         out->path = (enum hmreg_path)entry_body(entry)->path;
         out->identity = mr_identity(entry);
-        out->key = entry_body(entry)->made.keys.key;
+        if (!mr_of_group(entry) && mr_parts(entry) == 1)
+            out->key = mr_native(entry, 0)->key;
     }
     if (out->state == HMREG_ENTRY_LIVE)
         out->unused = !entry_body(entry)->used &&

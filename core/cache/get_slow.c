@@ -207,15 +207,6 @@ static bool reap_helps(struct cache_set *set, unsigned freed)
     return atomic_load(&set->pool.freed) != freed;
 }
 
-/* Binds a registered region to its endpoint and enables it. If that fails, the entry's end
- * deregisters the region. The rails of a group's region are bound already. */
-static int make_ready(const struct get *get, struct hmreg_mr *mr)
-{
-    void *const *endpoints = get->request->endpoints;
-
-    return endpoints && !get->domain->group ? mr_ready(mr, *endpoints) : 0;
-}
-
 static void announce(struct cache *cache, struct hmreg_mr *entry)
 {
     if (entry->domain->made)
@@ -303,7 +294,6 @@ static int create(struct get *get, struct hmreg_mr *entry)
     if (rc && !get->covers)
         rc = create_again(get, cache, entry, rc);
     entry_body(entry)->registered = !rc;
-    rc = rc ? rc : make_ready(get, entry);
     hmreg_error_unguard(&guard, !rc);
     if (!rc)
         announce(cache, entry);

@@ -35,7 +35,7 @@ static int no_data_direct(void *self, struct hmreg_reason *why)
     return hmreg_refuse(why, -EOPNOTSUPP, "no-data-direct", "this provider has no data direct");
 }
 
-static int no_raw_key(void *self, const struct provider_mr *mr, uint64_t *base, uint8_t *key,
+static int no_raw_key(void *self, const struct hmreg_mr_keys *mr, uint64_t *base, uint8_t *key,
                       size_t *size)
 {
     return fail_absent("raw keys");
@@ -51,18 +51,18 @@ static int no_unmap_raw(void *self, uint64_t key)
     return fail_absent("raw keys");
 }
 
-static int no_bind(void *self, struct provider_mr *mr, void *object, uint64_t flags)
+static int no_bind(void *self, struct hmreg_mr_keys *mr, void *object, uint64_t flags)
 {
     return fail_absent("objects to bind a region to");
 }
 
 /* A provider without these two operations has nothing to enable and no pages to look up. */
-static int no_enable(void *self, struct provider_mr *mr)
+static int no_enable(void *self, struct hmreg_mr_keys *mr)
 {
     return 0;
 }
 
-static int no_refresh(void *self, struct provider_mr *mr, const struct iovec *iov, size_t count,
+static int no_refresh(void *self, struct hmreg_mr_keys *mr, const struct iovec *iov, size_t count,
                       uint64_t flags)
 {
     return 0;
@@ -73,24 +73,25 @@ static int no_bind_domain(void *self, void *object, uint64_t flags)
     return fail_absent("event queues to bind");
 }
 
-static void no_look(void *self, struct provider_mr *mr)
+static void no_look(void *self, struct hmreg_mr_keys *mr)
 {
 }
 
-static void no_published(void *self, struct provider_mr *mr, struct hmreg_mr *region, void *context)
+static void no_published(void *self, struct hmreg_mr_keys *mr, struct hmreg_mr *region,
+                         void *context)
 {
 }
 
-static void no_unbind(void *self, struct provider_mr *mr)
+static void no_unbind(void *self, struct hmreg_mr_keys *mr)
 {
 }
 
-static bool not_bound(void *self, const struct provider_mr *mr)
+static bool not_bound(void *self, const struct hmreg_mr_keys *mr)
 {
     return false;
 }
 
-static void no_revoke(void *self, struct provider_mr *mr)
+static void no_revoke(void *self, struct hmreg_mr_keys *mr)
 {
 }
 

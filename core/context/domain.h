@@ -15,10 +15,10 @@
 struct cache_set;
 struct group;
 
-/* Regions of failed calls that the fabric was too busy to deregister: see core/mr/region.h. */
+/* Registrations of failed calls that the fabric was too busy to end: see core/mr/region.h. */
 struct undone {
     pthread_mutex_t lock; /* guards the list */
-    struct hmreg_mr *first, *last;
+    struct mr_note *first, *last;
     atomic_uint count; /* in the list, or taken from it for a try */
 };
 

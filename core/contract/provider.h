@@ -11,6 +11,8 @@
  * Rules for every operation:
  *  - The core calls it from any thread, concurrently, with no lock of ours held; if
  *    caps.any_thread is false, only from threads that are inside a call on the domain.
+ *  - A registration is a struct hmreg_mr_keys, of which the provider fills each field; priv is its
+ * own.
  *  - It returns 0 or a negative error number. The function that detects a failure first calls
  *    hmreg_fail() with the fabric's own code, exactly once per failure. Outputs change only on
  *    success.
@@ -105,13 +107,6 @@ static inline bool provider_enomem_refuses(const struct provider_request *req)
     return req->path == HMREG_PATH_DMABUF || req->path == HMREG_PATH_PEERMEM;
 }
 
-/* The result of a registration. */
-struct provider_mr {
-    struct hmreg_mr_keys keys; /* .key: HMREG_KEY_NOTAVAIL: none */
-    void *native;              /* fid_mr * or ibv_mr *, exposed to the caller */
-    void *priv;                /* private to the provider */
-};
-
 /* What an error of reg() says of the device's or the fabric's room. */
 enum provider_room {
     PROVIDER_ROOM_ENOUGH, /* the error has nothing to do with room */
@@ -132,7 +127,7 @@ struct provider_ops {
     int (*can_data_direct)(void *self, struct hmreg_reason *why);
 
     /* Registers. If the fabric refuses this path, so that another path may work, fills *why. */
-    int (*reg)(void *self, const struct provider_request *req, struct provider_mr *out,
+    int (*reg)(void *self, const struct provider_request *req, struct hmreg_mr_keys *out,
                struct hmreg_reason *why);
 
     /* What does this error of reg(), which the fabric gave, say of room? By a table of what drivers
@@ -141,42 +136,42 @@ struct provider_ops {
 
     /* Deregisters. -EBUSY: the fabric still uses the region, which is unchanged; the core tries
      * again later. */
-    int (*dereg)(void *self, struct provider_mr *mr);
+    int (*dereg)(void *self, struct hmreg_mr_keys *mr);
 
     /* The memory under a registration has changed. A fabric whose accesses go by address must let
      * no new access begin, although the region is not deregistered yet. Unlike the others, this
      * operation is called with a lock held: it sets a flag and calls nothing. */
-    void (*revoke)(void *self, struct provider_mr *mr);
+    void (*revoke)(void *self, struct hmreg_mr_keys *mr);
 
     /* Queries mr's current desc and key. Called only with caps.async, where both may become
      * available after reg() has returned. No key yet: HMREG_KEY_NOTAVAIL. */
-    void (*look)(void *self, struct provider_mr *mr);
+    void (*look)(void *self, struct hmreg_mr_keys *mr);
 
     /* bind binds the region to an object of the fabric, enable makes it usable, refresh updates
      * its page translations (iov NULL: all of them; else each is inside one range of the region).
      * As hmreg_mr_bind(), _enable(), _refresh(). */
-    int (*bind)(void *self, struct provider_mr *mr, void *object, uint64_t flags);
-    int (*enable)(void *self, struct provider_mr *mr);
-    int (*refresh)(void *self, struct provider_mr *mr, const struct iovec *iov, size_t count,
+    int (*bind)(void *self, struct hmreg_mr_keys *mr, void *object, uint64_t flags);
+    int (*enable)(void *self, struct hmreg_mr_keys *mr);
+    int (*refresh)(void *self, struct hmreg_mr_keys *mr, const struct iovec *iov, size_t count,
                    uint64_t flags);
 
     /* The core deregisters next a region that it has bound to an endpoint itself. A fabric whose
      * dereg() answers -EBUSY while an endpoint is bound undoes the binding. */
-    void (*unbind)(void *self, struct provider_mr *mr);
+    void (*unbind)(void *self, struct hmreg_mr_keys *mr);
 
     /* Is an object bound to the region by bind()? */
-    bool (*is_bound)(void *self, const struct provider_mr *mr);
+    bool (*is_bound)(void *self, const struct hmreg_mr_keys *mr);
 
     /* As hmreg_domain_bind(). */
     int (*bind_domain)(void *self, void *object, uint64_t flags);
     /* The region has been stored in the caller's variable. A provider that completes it later
      * calls hmreg_mr_pending() here, and hmreg_mr_complete() when its event is read; its caps
      * have pends. */
-    void (*published)(void *self, struct provider_mr *mr, struct hmreg_mr *region, void *context);
+    void (*published)(void *self, struct hmreg_mr_keys *mr, struct hmreg_mr *region, void *context);
 
     /* Writes the key as bytes to send (HMREG_MR_RAW). *size: in capacity, out bytes needed, also on
      * -HMREG_ETOOSMALL. */
-    int (*raw_key)(void *self, const struct provider_mr *mr, uint64_t *base, uint8_t *key,
+    int (*raw_key)(void *self, const struct hmreg_mr_keys *mr, uint64_t *base, uint8_t *key,
                    size_t *size);
     /* Maps a peer's raw key to a local one, and unmaps it (fi_mr_map_raw, fi_mr_unmap_key). */
     int (*map_raw)(void *self, uint64_t base, const uint8_t *raw, size_t size, uint64_t *key);
@@ -238,7 +233,7 @@ void hmreg_mr_complete(struct hmreg_mr *mr);
  * window has. generation: the key's, later than that of any registration or key before it. */
 struct provider_subrange {
     void *self; /* the provider's part of the domain */
-    const struct provider_mr *made;
+    const struct hmreg_mr_keys *made;
     enum hmreg_path path;
     uint64_t base, len, generation; /* base: the address of the first byte in RMA calls */
 };

@@ -291,10 +291,10 @@ int hmreg_mr_close(struct hmreg_mr *mr)
     mr_settle(mr);
     if (mr->slot_offset)
         return hmreg_fail(-EINVAL, "mr is from hmreg_mr_get(); give it back with hmreg_mr_put()");
-    origin = origin_close(mr);
-    if (!origin)
+    if (mr_is_handle(mr))
         return hmreg_fail(-EINVAL,
                           "mr is a rail of a group's region: close that region, not its rails");
+    origin = origin_close(mr);
     undone_retry(domain, 1);
     rc = region_destroy(mr);
     if (rc == -EBUSY) {

@@ -42,14 +42,6 @@ struct origin *origin_new(const struct request *request, const struct hmreg_segm
 bool origin_is_suspended(const struct origin *origin, struct suspended *suspended,
                          const struct suspended_range *but);
 
-/* Is an object bound to the region, or to a part of it? */
-bool mr_is_bound(const struct hmreg_mr *mr);
-
-/* Deregisters what the region consists of, and sets its keys to none; it stays. -EBUSY: the fabric
- * is busy with some of its registrations, which stay; try again. After any other failure of the
- * fabric the registration counts as ended, and the failure is returned. */
-int region_suspend(struct hmreg_mr *mr);
-
 /* Registers the region anew; what it was is suspended. After a failure it is as it was. Asks
  * config, which may be NULL, for descriptors. Errors of hmreg_resume(). */
 int origin_resume(const struct origin *origin, struct hmreg_mr *mr,
@@ -63,8 +55,7 @@ int origin_resume(const struct origin *origin, struct hmreg_mr *mr,
 int origin_begin(struct hmreg_mr *mr, struct origin *origin, enum origin_state state,
                  uint64_t since);
 void origin_open(struct hmreg_mr *mr);
-/* The region is being closed: waits until no other call has it. Returns its origin. NULL: it is a
- * part of a region. */
+/* The region is being closed: waits until no other call has it. Returns its origin. */
 struct origin *origin_close(struct hmreg_mr *mr);
 /* A busy close left the region open. */
 void origin_reopen(struct origin *origin);

@@ -89,13 +89,18 @@ bool explain_says(int code)
 _Static_assert(HMREG_PATH_COUNT - 1 + HMREG_WAY_COUNT - 2 <= HMREG_REASONS_MAX,
                "each path and way may be refused");
 
-static void explain_region(struct hmreg_explanation *explanation, const struct hmreg_mr *mr)
+/* The path, and why others were refused, of the member that stands for the region. */
+static void explain_region(struct hmreg_explanation *explanation, const struct hmreg_mr *mr,
+                           size_t member)
 {
     const struct mr_body *body = mr_body(mr);
-    const struct mr_ext *ext = body->ext;
+    const struct natives *natives = mr_natives(mr);
+    const struct refusals *refused = natives ? &natives->rail[member].refused : NULL;
 
-    fill(explanation, body->iface, mr_device(mr), body->path, ext ? ext->refused.reasons : NULL,
-         ext ? ext->refused.count : 0);
+    fill(explanation, body->iface, mr_device(mr),
+         natives ? (enum hmreg_path)natives->note[member * natives->parts].path
+                 : (enum hmreg_path)body->path,
+         refused ? refused->reasons : NULL, refused ? refused->count : 0);
 }
 
 /* What hits on a cached region ask, and why. */
@@ -182,26 +187,21 @@ static void name_rail(struct hmreg_explanation *explanation, size_t rail,
     }
 }
 
-/* Why a rail is registered on its member, if the group chose. */
-static void explain_rail(struct hmreg_explanation *explanation, const struct hmreg_mr *mr)
+/* Why a region is registered on this member, if the group chose. */
+static void explain_rail(struct hmreg_explanation *explanation, const struct hmreg_mr *mr,
+                         size_t member)
 {
-    const struct nearest_order *order = mr_ext(mr) ? mr_ext(mr)->order : NULL;
-    size_t rail = 0;
+    const struct nearest_order *order = mr_natives(mr) ? mr_natives(mr)->order : NULL;
 
-    if (!order)
-        return;
-    while (order->group->members[rail] != mr->domain)
-        rail++;
-    nearest_explain(order, rail, true, explanation->rail_why, sizeof(explanation->rail_why));
+    if (order)
+        nearest_explain(order, member, true, explanation->rail_why, sizeof(explanation->rail_why));
 }
 
 int hmreg_mr_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
 {
     const struct hmreg_explanation *last = mr ? NULL : kept_explanation(false);
     struct hmreg_explanation explanation;
-    const struct hmreg_mr *whole = mr;
-    bool of_group = mr && mr_rails(mr);
-    size_t rail = 0;
+    size_t member;
     int rc = mr ? mr_check(mr) : 0;
 
     rc = rc ? rc : validate_out(out, sizeof(explanation), "struct hmreg_explanation");
@@ -209,19 +209,17 @@ int hmreg_mr_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
         return rc;
     if (!mr && !last)
         return hmreg_fail(-ENOENT, "mr is NULL, and no registration of this thread was refused");
-    mr = mr ? mr_explained(mr, &rail) : NULL;
-    assert(mr || last); /* a region has a rail */
-    if (mr)
-        explain_region(&explanation, mr);
-    else
+    if (mr) {
+        member = mr_explained(mr);
+        explain_region(&explanation, mr, member);
+        explain_rail(&explanation, mr, member);
+        explain_hits(&explanation, mr);
+        explain_uncached(&explanation, mr);
+        if (mr_of_group(mr))
+            name_rail(&explanation, member, mr->domain->group->members[member]);
+    } else {
         explanation = *last;
-    if (whole) {
-        explain_rail(&explanation, of_group ? mr_rails(whole)[rail] : whole);
-        explain_hits(&explanation, whole);
-        explain_uncached(&explanation, whole);
     }
-    if (of_group)
-        name_rail(&explanation, rail, mr->domain);
     validate_copy_out(out, &explanation, sizeof(explanation));
     return 0;
 }

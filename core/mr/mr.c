@@ -15,89 +15,146 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the extension ---------------------------------------------------------------------- */
+/* ---- natives ---------------------------------------------------------------------------- */
 
-struct mr_ext *mr_ext_new(const struct iovec *iov, size_t count, size_t parts)
+/* Makes room for `count` elements of a size behind *size. Returns where they begin. */
+static size_t place(size_t *size, size_t count, size_t element)
 {
-    struct mr_ext *ext = calloc(1, sizeof(*ext) + 2 * count * sizeof(*iov) +
-                                       parts * (sizeof(*ext->keys) + sizeof(*ext->parts)));
+    size_t at = *size;
 
-    if (!ext)
+    *size += (count * element + 15) / 16 * 16;
+    return at;
+}
+
+struct natives *natives_new(size_t members, size_t parts, const struct iovec *ranges, size_t count)
+{
+    size_t size = (sizeof(struct natives) + 15) / 16 * 16, all = members * parts;
+    size_t made = place(&size, all, sizeof(struct hmreg_mr_keys));
+    size_t note = place(&size, all, sizeof(struct mr_note));
+    size_t asked = place(&size, count, sizeof(struct iovec));
+    size_t iov = place(&size, members * count, sizeof(struct iovec));
+    size_t mappings = place(&size, members * count, sizeof(struct mapping));
+    size_t rail = place(&size, members, sizeof(struct mr_rail));
+    char *room = calloc(1, size);
+    struct natives *natives = (struct natives *)room;
+
+    if (!natives)
         return NULL;
-    ext->count = count;
-    ext->iov = (struct iovec *)(ext + 1);
-    ext->asked = ext->iov + count;
-    memcpy(ext->iov, iov, count * sizeof(*iov));
-    memcpy(ext->asked, iov, count * sizeof(*iov));
-    if (!parts)
-        return ext;
-    ext->part_count = parts;
-    ext->keys = (struct hmreg_mr_keys *)(ext->asked + count);
-    ext->parts = (struct hmreg_mr **)(ext->keys + parts);
-    return ext;
-}
-
-void mr_ext_unmap(struct mr_ext *ext)
-{
-    for (size_t i = 0; ext->mappings && i < ext->count; i++)
-        mapping_close(&ext->mappings[i]);
-    free(ext->mappings);
-    ext->mappings = NULL;
-}
-
-void mr_ext_clear(struct mr_ext *ext)
-{
-    mr_ext_unmap(ext);
-    while (ext->missing) {
-        struct mr_missing *gone = ext->missing;
-
-        ext->missing = gone->next;
-        free(gone);
+    *natives = (struct natives){
+        .members = members,
+        .parts = parts,
+        .ranges = count,
+        .made = (struct hmreg_mr_keys *)(room + made),
+        .note = (struct mr_note *)(room + note),
+        .asked = (struct iovec *)(room + asked),
+        .iov = (struct iovec *)(room + iov),
+        .mappings = (struct mapping *)(room + mappings),
+        .rail = (struct mr_rail *)(room + rail),
+        .users = 1,
+    };
+    memcpy(natives->asked, ranges, count * sizeof(*ranges));
+    for (size_t i = 0; i < members; i++)
+        memcpy(&natives->iov[i * count], ranges, count * sizeof(*ranges));
+    for (size_t i = 0; i < all; i++) {
+        natives->made[i] = MR_NONE;
+        natives->note[i].owner = natives;
     }
-    free(ext->refused.reasons);
-    free(ext->list);
+    return natives;
+}
+
+void natives_leave(struct natives *natives)
+{
+    if (atomic_fetch_sub(&natives->users, 1) > 1)
+        return;
+    for (size_t i = 0; i < natives->members * natives->ranges; i++)
+        mapping_close(&natives->mappings[i]);
+    for (size_t i = 0; i < natives->members; i++) {
+        free(natives->rail[i].refused.reasons);
+        free(natives->rail[i].missing);
+    }
+    free(natives);
+}
+
+void natives_pass_on(struct natives *from, struct natives *to)
+{
+    size_t size = from->members * sizeof(*from->rail);
+
+    to->order = from->order;
+    memcpy(to->rail, from->rail, size);
+    memset(from->rail, 0, size);
 }
 
 void mr_ext_free(struct mr_ext *ext)
 {
     if (!ext)
         return;
-    mr_ext_clear(ext);
-    free(ext->kept);
+    if (ext->natives)
+        natives_leave(ext->natives);
+    if (ext->before)
+        natives_leave(ext->before);
+    free(ext->handles);
+    free(ext->list);
     free(ext);
 }
 
-/* ---- parts ------------------------------------------------------------------------------ */
+/* ---- one of several --------------------------------------------------------------------- */
 
-const struct hmreg_mr *mr_explained(const struct hmreg_mr *mr, size_t *rail)
+struct hmreg_domain *mr_live(const struct hmreg_mr *mr, size_t index)
 {
-    const struct hmreg_mr *worst = NULL;
+    const struct natives *natives = mr_natives(mr);
+    size_t at = natives ? mr_member(mr) * natives->parts + index : 0;
 
-    if (!mr_rails(mr))
-        return mr_pieces(mr) && !mr_ext(mr)->refused.count ? mr_pieces(mr)[0] : mr;
-    for (size_t i = 0; i < mr->domain->group->count; i++) {
-        const struct hmreg_mr *other = mr_rails(mr)[i];
-
-        if (!other)
-            continue;
-        other = mr_explained(other, NULL);
-        if (worst && mr_ext(other)->refused.count <= mr_ext(worst)->refused.count)
-            continue;
-        worst = other;
-        if (rail)
-            *rail = i;
-    }
-    return worst;
+    if (!natives)
+        return mr_is_suspended(mr) ? NULL : mr->domain;
+    return natives->note[at].live ? group_rail(mr_whole(mr)->domain, at / natives->parts) : NULL;
 }
 
-/* Of the same registration as the path: see mr_explained(). */
+size_t mr_explained(const struct hmreg_mr *mr)
+{
+    const struct natives *natives = mr_natives(mr);
+    size_t worst = SIZE_MAX;
+
+    if (!mr_of_group(mr))
+        return mr_member(mr);
+    for (size_t i = 0; i < natives->members; i++)
+        if (natives->note[i * natives->parts].live &&
+            (worst == SIZE_MAX ||
+             natives->rail[i].refused.count > natives->rail[worst].refused.count))
+            worst = i;
+    return worst == SIZE_MAX ? 0 : worst;
+}
+
+/* Of the same registration as the path. */
 static enum hmreg_way mr_way(const struct hmreg_mr *mr)
 {
-    if (mr_rails(mr))
-        mr = mr_explained(mr, NULL);
-    if (mr_pieces(mr))
-        mr = mr_pieces(mr)[0];
-    return mr && mr_ext(mr) ? (enum hmreg_way)mr_ext(mr)->way : HMREG_WAY_NONE;
+    const struct natives *natives = mr_natives(mr);
+
+    return natives ? (enum hmreg_way)natives->note[mr_explained(mr) * natives->parts].way
+                   : HMREG_WAY_NONE;
+}
+
+enum hmreg_path mr_path(const struct hmreg_mr *mr)
+{
+    const struct natives *natives = mr_natives(mr);
+
+    return natives && mr_is_handle(mr)
+               ? (enum hmreg_path)natives->note[mr_member(mr) * natives->parts].path
+               : (enum hmreg_path)mr_body(mr)->path;
+}
+
+static void set_head(struct hmreg_mr *mr)
+{
+    uint64_t number = atomic_fetch_add_explicit(&mr_registrations, 1, memory_order_relaxed) + 1;
+
+    mr->head =
+        (struct hmreg_mr_head){mr_native(mr, 0), (uint32_t)mr_native_count(mr), (uint32_t)number};
+}
+
+void mr_set_head(struct hmreg_mr *mr)
+{
+    set_head(mr);
+    for (size_t i = 0; mr_of_group(mr) && i < mr_natives(mr)->members; i++)
+        set_head(&mr_ext(mr)->handles[i].mr);
 }
 
 _Atomic uint64_t mr_registrations;
@@ -108,10 +165,9 @@ const char mr_suspended_mark;
 void mr_publish(struct hmreg_mr *mr)
 {
     struct hmreg_domain *domain = mr->domain;
-    struct hmreg_mr *last = mr_pieces(mr) ? mr_pieces(mr)[mr_count(mr) - 1] : mr;
 
     atomic_fetch_add(&domain->regions, 1);
-    domain->ops.published(domain->self, &mr_body(last)->made, mr, hmreg_mr_context(mr));
+    domain->ops.published(domain->self, mr_native(mr, mr_parts(mr) - 1), mr, hmreg_mr_context(mr));
     if (domain->caps.async)
         atomic_store(&mr_ext(mr)->published, true);
 }
@@ -122,30 +178,27 @@ void mr_settle(const struct hmreg_mr *mr)
         sched_yield();
 }
 
-struct provider_mr mr_current_registration(const struct hmreg_mr *mr)
+struct hmreg_mr_keys mr_current(const struct hmreg_mr *mr, size_t index)
 {
     struct hmreg_domain *domain = mr->domain;
-    struct provider_mr now;
+    struct hmreg_mr_keys now;
 
     mr_settle(mr);
-    now = mr_body(mr)->made;
-    if (domain->caps.async && !mr_pieces(mr) && !mr_is_suspended(mr))
+    now = *mr_native(mr, index);
+    if (domain->caps.async && !mr_is_suspended(mr))
         domain->ops.look(domain->self, &now);
     if (mr_is_pending(mr))
-        now.keys.key = HMREG_KEY_NOTAVAIL;
+        now.key = HMREG_KEY_NOTAVAIL;
     return now;
 }
 
 void mr_revoke(struct hmreg_mr *mr)
 {
-    size_t count;
-    struct hmreg_mr **parts = mr_parts(mr, &count);
+    struct hmreg_domain *domain;
 
-    if (!parts && !mr_is_suspended(mr))
-        mr->domain->ops.revoke(mr->domain->self, &mr_body(mr)->made);
-    for (size_t i = 0; parts && i < count; i++)
-        if (parts[i])
-            mr_revoke(parts[i]);
+    for (size_t i = 0; i < mr_native_count(mr); i++)
+        if ((domain = mr_live(mr, i)))
+            domain->ops.revoke(domain->self, mr_native(mr, i));
 }
 
 uint64_t mr_local_addr(const struct hmreg_mr *mr, size_t index)
@@ -162,22 +215,30 @@ uint64_t mr_local_addr(const struct hmreg_mr *mr, size_t index)
 
 void mr_unbind(struct hmreg_mr *mr)
 {
-    size_t count;
-    struct hmreg_mr **parts = mr_parts(mr, &count);
+    struct hmreg_domain *domain;
 
-    if (!parts && !mr_is_suspended(mr))
-        mr->domain->ops.unbind(mr->domain->self, &mr_body(mr)->made);
-    for (size_t i = 0; parts && i < count; i++)
-        if (parts[i]) /* else a try to deregister has ended it already, or it never was */
-            mr_unbind(parts[i]);
+    for (size_t i = 0; i < mr_native_count(mr); i++)
+        if ((domain = mr_live(mr, i)))
+            domain->ops.unbind(domain->self, mr_native(mr, i));
+}
+
+bool mr_is_bound(const struct hmreg_mr *mr)
+{
+    struct hmreg_domain *domain;
+    bool bound = false;
+
+    for (size_t i = 0; i < mr_native_count(mr) && !bound; i++)
+        if ((domain = mr_live(mr, i)))
+            bound = domain->ops.is_bound(domain->self, mr_native(mr, i));
+    return bound;
 }
 
 int mr_check_complete(const struct hmreg_mr *mr)
 {
-    bool keyed = !mr_pieces(mr) && !mr_rails(mr) && !(mr->domain->caps.mr_mode & HMREG_MR_RAW);
+    bool keyed =
+        mr_native_count(mr) == 1 && !mr_of_group(mr) && !(mr->domain->caps.mr_mode & HMREG_MR_RAW);
 
-    if (!mr_is_pending(mr) &&
-        !(keyed && mr_current_registration(mr).keys.key == HMREG_KEY_NOTAVAIL))
+    if (!mr_is_pending(mr) && !(keyed && mr_current(mr, 0).key == HMREG_KEY_NOTAVAIL))
         return 0;
     return hmreg_fail(-EAGAIN,
                       "the registration of mr, %" PRIu64 " bytes at %#" PRIx64
@@ -231,18 +292,24 @@ static void note_parts(const struct hmreg_mr *mr, const char *what)
         hmreg_fail(-EINVAL, "mr is NULL");
     else if (mr_is_suspended(mr))
         fail_suspended(mr);
-    else if (mr_rails(mr))
+    else if (mr_of_group(mr))
         hmreg_fail(-EXDEV, "a group's region has no %s: its rails have, see hmreg_mr_rail()", what);
-    else if (mr_pieces(mr))
+    else if (mr_parts(mr) > 1)
         hmreg_fail(-EXDEV,
                    "the region has %zu pieces and no %s of its own: hmreg_mr_piece() returns "
                    "each piece's; or register with HMREG_REG_SINGLE",
                    mr_count(mr), what);
 }
 
+/* What a region of one registration has of its own; any other has nothing. */
+static struct hmreg_mr_keys own(const struct hmreg_mr *mr)
+{
+    return mr && !mr_of_group(mr) && mr_parts(mr) == 1 ? mr_current(mr, 0) : MR_NONE;
+}
+
 void *hmreg_mr_desc(const struct hmreg_mr *mr)
 {
-    void *desc = mr ? mr_current_registration(mr).keys.desc : NULL;
+    void *desc = own(mr).desc;
 
     if (!desc)
         note_parts(mr, "desc");
@@ -251,7 +318,7 @@ void *hmreg_mr_desc(const struct hmreg_mr *mr)
 
 uint64_t hmreg_mr_key(const struct hmreg_mr *mr)
 {
-    uint64_t key = mr ? mr_current_registration(mr).keys.key : HMREG_KEY_NOTAVAIL;
+    uint64_t key = own(mr).key;
 
     if (key == HMREG_KEY_NOTAVAIL)
         note_parts(mr, "key");
@@ -260,7 +327,7 @@ uint64_t hmreg_mr_key(const struct hmreg_mr *mr)
 
 uint32_t hmreg_mr_lkey(const struct hmreg_mr *mr)
 {
-    uint32_t lkey = mr ? mr_body(mr)->made.keys.lkey : HMREG_VERBS_KEY_NOTAVAIL;
+    uint32_t lkey = own(mr).lkey;
 
     if (lkey == HMREG_VERBS_KEY_NOTAVAIL)
         note_parts(mr, "lkey");
@@ -269,7 +336,7 @@ uint32_t hmreg_mr_lkey(const struct hmreg_mr *mr)
 
 uint32_t hmreg_mr_rkey(const struct hmreg_mr *mr)
 {
-    uint32_t rkey = mr ? mr_body(mr)->made.keys.rkey : HMREG_VERBS_KEY_NOTAVAIL;
+    uint32_t rkey = own(mr).rkey;
 
     if (rkey == HMREG_VERBS_KEY_NOTAVAIL)
         note_parts(mr, "rkey");
@@ -278,7 +345,7 @@ uint32_t hmreg_mr_rkey(const struct hmreg_mr *mr)
 
 void *hmreg_mr_native(const struct hmreg_mr *mr)
 {
-    void *native = mr ? mr_current_registration(mr).native : NULL;
+    void *native = own(mr).native;
 
     if (!native)
         note_parts(mr, "native object");
@@ -300,12 +367,12 @@ int hmreg_mr_query(const struct hmreg_mr *mr, struct hmreg_mr_info *out)
         return rc;
     info.iface = mr_body(mr)->iface;
     info.device = mr_device(mr);
-    info.path = mr_body(mr)->path;
+    info.path = mr_path(mr);
     info.addr = mr_start(mr);
     info.len = mr_len(mr);
     info.access = mr_body(mr)->access;
     info.identity = mr_identity(mr);
-    info.local_addr = mr_local_addr(mr_pieces(mr) ? mr_pieces(mr)[0] : mr, 0);
+    info.local_addr = mr_local_addr(mr, 0);
     info.cached = mr_body(mr)->cached;
     info.way = mr_way(mr);
     info.asks = mr_asks(mr);
@@ -318,19 +385,25 @@ int hmreg_mr_query(const struct hmreg_mr *mr, struct hmreg_mr_info *out)
 
 static void describe_piece(const struct hmreg_mr *mr, size_t index, struct hmreg_piece_info *out)
 {
-    const struct hmreg_mr *owner = mr_pieces(mr) ? mr_pieces(mr)[index] : mr;
-    size_t range = mr_pieces(mr) ? 0 : index;
-    struct provider_mr now = mr_current_registration(owner);
+    const struct natives *natives = mr_natives(mr);
+    size_t part = mr_parts(mr) > 1 ? index : 0;
+    struct hmreg_mr_keys now = mr_of_group(mr) ? MR_NONE : mr_current(mr, part);
 
     *out = (struct hmreg_piece_info){
-        .local_addr = mr_local_addr(owner, range),
-        .len = mr_iov(owner, range).iov_len,
-        .desc = now.keys.desc,
-        .key = mr_is_pending(mr) ? HMREG_KEY_NOTAVAIL : now.keys.key,
+        .local_addr = mr_local_addr(mr, index),
+        .len = mr_iov(mr, index).iov_len,
+        .desc = now.desc,
+        .key = now.key,
         .native = now.native,
-        .path = mr_body(owner)->path,
-        .way = mr_way(owner),
+        .path = mr_path(mr),
+        .way = mr_way(mr),
     };
+    if (natives && !mr_of_group(mr)) {
+        const struct mr_note *note = &natives->note[mr_member(mr) * natives->parts + part];
+
+        out->path = (enum hmreg_path)note->path;
+        out->way = (enum hmreg_way)note->way;
+    }
 }
 
 int hmreg_mr_piece(const struct hmreg_mr *mr, size_t index, struct hmreg_piece_info *out)
@@ -348,31 +421,19 @@ int hmreg_mr_piece(const struct hmreg_mr *mr, size_t index, struct hmreg_piece_i
     return 0;
 }
 
-static const struct mr_missing *find_missing(const struct hmreg_mr *mr, size_t rail)
-{
-    const struct mr_missing *missing = mr_ext(mr)->missing;
-
-    while (missing && missing->rail != rail)
-        missing = missing->next;
-    return missing;
-}
-
 /* Records why there is no such rail. */
 static void fail_rail(const struct hmreg_mr *mr, size_t rail)
 {
-    const struct mr_missing *missing;
+    const struct natives *natives = mr_natives(mr);
     char why[192];
 
     if (rail >= hmreg_group_count(mr->domain)) {
         hmreg_fail(-ENOENT, "rail is %zu; the region's domain has %zu", rail,
                    hmreg_group_count(mr->domain));
-        return;
-    }
-    missing = find_missing(mr, rail);
-    if (missing) {
-        hmreg_error_restore(&missing->error);
-    } else if (mr_ext(mr)->order) {
-        nearest_explain(mr_ext(mr)->order, rail, false, why, sizeof(why));
+    } else if (natives->rail[rail].missing) {
+        hmreg_error_restore(natives->rail[rail].missing);
+    } else if (natives->order) {
+        nearest_explain(natives->order, rail, false, why, sizeof(why));
         hmreg_fail(-ENOENT, "%s", why);
     } else {
         hmreg_fail(-ENOENT, "rail %zu was not asked for: rails of the attributes lacks its bit",
@@ -382,13 +443,13 @@ static void fail_rail(const struct hmreg_mr *mr, size_t rail)
 
 struct hmreg_mr *hmreg_mr_rail(const struct hmreg_mr *mr, size_t rail)
 {
-    struct hmreg_mr *found = NULL;
+    bool is_group, has;
 
     if (mr_check(mr))
         return NULL;
-    if (rail < hmreg_group_count(mr->domain))
-        found = mr_rails(mr) ? mr_rails(mr)[rail] : (struct hmreg_mr *)mr;
-    if (!found)
+    is_group = mr_of_group(mr);
+    has = rail < hmreg_group_count(mr->domain) && (!is_group || mr_live(mr, rail * mr_parts(mr)));
+    if (!has)
         fail_rail(mr, rail);
-    return found;
+    return !has ? NULL : is_group ? &mr_ext(mr)->handles[rail].mr : (struct hmreg_mr *)mr;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A memory region: one registration or a composite, with the request that it came from. An
- * application may have very many cached regions of host memory, so the fields that few regions need
- * are in an extension, mr_ext.
+ * A memory region: what hits and callers read of it, and its native registrations in one array, for
+ * each part on each member of the domain; nearly always one. An application may have very many
+ * cached regions of host memory, so the fields that few regions need are in an extension, mr_ext.
  */
 #ifndef HMREG_CORE_MR_MR_H
 #define HMREG_CORE_MR_MR_H
@@ -18,13 +18,6 @@ struct refusals {
     struct hmreg_reason *reasons; /* count, on the heap; NULL: none refused */
 };
 
-/* Why a region of a group has no such rail. */
-struct mr_missing {
-    struct mr_missing *next;
-    size_t rail;
-    struct hmreg_error error;
-};
-
 /* Of a cached region that was got by a list of ranges or segments. */
 struct mr_list {
     uint64_t len; /* of all segments together */
@@ -35,40 +28,56 @@ struct mr_list {
     } segment[];
 };
 
+/* What the library knows of a native registration besides its keys. */
+struct mr_note {
+    struct natives *owner;
+    struct mr_note *next; /* in the list of undone_retry() */
+    uint64_t taken_key;   /* to give back to the domain's keys, if key_taken */
+    uint8_t path, way;    /* enum hmreg_path, enum hmreg_way */
+    bool key_taken;
+    bool live; /* it is registered */
+};
+
+/* What a region has for each member of its domain; a domain that is no group is its own member 0.
+ */
+struct mr_rail {
+    struct refusals refused;     /* of its first part, or of the range before it was divided */
+    struct hmreg_error *missing; /* why it is not registered; NULL: it is, or was not asked for */
+};
+
+/* The native registrations of a region: one for each part on each member, in one array. A part is
+ * one range, unless it is the only one. Made before anything is registered, and never moved. */
+struct natives {
+    size_t members, parts, ranges;
+    struct hmreg_mr_keys *made; /* members x parts: [member * parts + part] */
+    struct mr_note *note;       /* the same */
+    struct iovec *asked;        /* ranges: as the caller passed them */
+    struct iovec *iov;          /* members x ranges, as registered; for MAPPED in the mappings */
+    struct mapping *mappings;   /* the same; NULL: plain host memory, which needs none */
+    struct mr_rail *rail;       /* members */
+    const struct nearest_order *order; /* by which a group's members were chosen; NULL: all, or
+                                          those that the caller named */
+    atomic_size_t users; /* the region, and each registration that undone_retry() is to end */
+};
+
 /* The extension of a region: fields that few regions need. */
 struct mr_ext {
     /* Hits that have begun read these two of a cached region that is suspended and resumed
      * meanwhile, so the extension stays where it is: */
     _Atomic uint64_t identity; /* of the first range's allocation */
     struct mr_list *list;      /* NULL: got by one range, or explicit; owned */
-    struct refusals refused;
+    struct natives *natives;   /* owned; NULL: not registered yet */
+    struct natives *before;    /* what they were before the last resume, for threads that read them;
+                                  owned; or NULL */
+    struct mr_handle *handles; /* of a group's region: one for each member; owned */
     int device;
-    uint64_t taken_key;    /* the key to give back to the domain's keys, if key_taken */
     void *context;         /* the caller's */
     const char *asks_why;  /* with ask_identity, why; it stays as long as the process */
     atomic_bool pending;   /* the asynchronous registration is not complete yet */
     atomic_bool published; /* async domains: mr_publish() is done */
-    bool closing;          /* a busy close left some pieces or rails deregistered */
-    bool is_rail;          /* it belongs to a region of a group */
-    uint8_t way;           /* enum hmreg_way, of path dmabuf */
-    size_t count;
-    struct iovec *iov;          /* count: the ranges as registered; for MAPPED in the mappings */
-    struct iovec *asked;        /* count: the same ranges as the caller passed them */
-    struct mapping *mappings;   /* count, for MAPPED; else NULL */
-    struct hmreg_mr **parts;    /* part_count regions, NULL where there is none, or none any more;
-                                   such a region uses neither made nor mappings. NULL: the region
-                                   is one registration */
-    struct hmreg_mr_keys *keys; /* part_count, for the public head */
-    size_t part_count;
-    const struct nearest_order *order; /* by which a group's region was put on its members, and each
-                                          rail; NULL: on all, or on those that the caller named */
-    bool of_rails; /* the parts are a group's rails, one for each member; else the region is a
-                      composite of `count` pieces */
-    struct mr_missing *missing; /* why rails that were asked for are not there */
-    uint64_t iova;              /* the caller's address of the first byte, if has_iova */
+    bool closing;          /* a busy close left some registrations deregistered */
     bool has_iova;
-    struct mr_ext *kept;          /* a cleared one that has the arrays of this one, or NULL */
-    struct hmreg_mr *next_undone; /* in the list of undone_retry() */
+    uint64_t iova; /* the caller's address of the first byte, if has_iova */
 };
 
 /* The head of a region: what a hit, its put and the search tree read, and the public head. The
@@ -86,14 +95,15 @@ struct hmreg_mr {
 
 /* The body of a region: what only calls out of line read. */
 struct mr_body {
-    struct provider_mr made;
-    struct mr_ext *ext; /* NULL: one range of plain host memory, registered as requested */
+    struct hmreg_mr_keys made; /* without an extension: the registration; else without keys, or the
+                                  mark of suspended regions */
+    struct mr_ext *ext;        /* NULL: one range of plain host memory, registered as requested */
     uint16_t access;
     uint8_t iface : 4;   /* enum hmreg_iface */
     uint8_t path : 4;    /* enum hmreg_path */
     bool cached : 1;     /* in the cache: serves other gets too */
     bool registered : 1; /* regions of hmreg_mr_get(): there is something to deregister */
-    bool key_taken : 1;  /* holds one of the domain's keys: ext->taken_key, else its own */
+    bool key_taken : 1;  /* without an extension: made.key is one of the domain's keys */
     /* Regions of hmreg_mr_get(); set before the region is published: */
     bool ask_monitor : 1;  /* each hit asks the monitor whether it has read all events */
     bool ask_identity : 1; /* each hit queries the runtime for the memory's identity */
@@ -126,8 +136,19 @@ struct mr_body {
 struct mr_on_heap {
     struct hmreg_mr mr; /* first; slot_offset 0 */
     struct mr_body body;
-    struct origin *origin; /* of an explicit region; NULL: it is a part of one */
+    struct origin *origin; /* of an explicit region */
 };
+
+/* hmreg_mr_rail(): a group's region as one member sees it. It has a head of its own, and everything
+ * else from the region. */
+struct mr_handle {
+    struct hmreg_mr mr; /* first; slot_offset 0, sequence MR_IS_HANDLE, domain the member */
+    struct hmreg_mr *whole;
+    size_t member;
+};
+#define MR_IS_HANDLE                                                                               \
+    2u /* no sequence of a cached region that is hot, or ends with its last put                    \
+        */
 
 _Static_assert(HMREG_ACCESS_ALL <= UINT16_MAX, "access rights fit a region's");
 _Static_assert(HMREG_IFACE_MAX < 1 << 4, "so does an iface");
@@ -158,21 +179,43 @@ static inline struct mr_body *mr_body_in(char *entries, uint32_t slot_offset)
                               slot_offset * (sizeof(struct mr_body) / MR_SLOT));
 }
 
-static inline struct mr_body *mr_body(const struct hmreg_mr *mr)
+static inline bool mr_is_handle(const struct hmreg_mr *mr)
 {
-    if (!mr->slot_offset)
-        return &((struct mr_on_heap *)mr)->body;
-    return mr_body_in(mr->domain->entries, mr->slot_offset);
+    return !mr->slot_offset &&
+           atomic_load_explicit(&mr->sequence, memory_order_relaxed) == MR_IS_HANDLE;
 }
 
-/* Allocates an extension for these ranges, which it copies, and so many parts; 0: of one
- * registration. NULL: no memory. */
-struct mr_ext *mr_ext_new(const struct iovec *iov, size_t count, size_t parts);
-/* Frees it with its mappings, but not the parts' regions. NULL is accepted. clear: frees what it
- * points to, but for its arrays. */
+/* The region that a handle is of, else mr. */
+static inline struct hmreg_mr *mr_whole(const struct hmreg_mr *mr)
+{
+    return mr_is_handle(mr) ? ((struct mr_handle *)mr)->whole : (struct hmreg_mr *)mr;
+}
+
+/* The member that a handle is of, else 0. */
+static inline size_t mr_member(const struct hmreg_mr *mr)
+{
+    return mr_is_handle(mr) ? ((struct mr_handle *)mr)->member : 0;
+}
+
+/* Of a handle, the region's. */
+static inline struct mr_body *mr_body(const struct hmreg_mr *mr)
+{
+    const struct hmreg_mr *whole = mr_whole(mr);
+
+    if (!whole->slot_offset)
+        return &((struct mr_on_heap *)whole)->body;
+    return mr_body_in(whole->domain->entries, whole->slot_offset);
+}
+
+/* Allocates natives for so many parts of these ranges, which they copy; nothing is registered.
+ * NULL: no memory. */
+struct natives *natives_new(size_t members, size_t parts, const struct iovec *ranges, size_t count);
+/* One of their users is gone, the last of which frees them. */
+void natives_leave(struct natives *natives);
+/* Moves what a filling has learned of each member to the natives that it goes on with. */
+void natives_pass_on(struct natives *from, struct natives *to);
+/* Frees an extension with its natives. NULL is accepted. */
 void mr_ext_free(struct mr_ext *ext);
-void mr_ext_clear(struct mr_ext *ext);
-void mr_ext_unmap(struct mr_ext *ext);
 
 /* The extension; NULL: see struct mr_body. */
 static inline struct mr_ext *mr_ext(const struct hmreg_mr *mr)
@@ -247,48 +290,67 @@ static inline struct mr_segment mr_segment(const struct hmreg_mr *mr, size_t ind
     return list ? list->segment[index] : all;
 }
 
+/* NULL: the region has no extension, or is not registered yet. */
+static inline struct natives *mr_natives(const struct hmreg_mr *mr)
+{
+    return mr_ext(mr) ? mr_ext(mr)->natives : NULL;
+}
+
+/* Its ranges. */
 static inline size_t mr_count(const struct hmreg_mr *mr)
 {
-    return mr_ext(mr) ? mr_ext(mr)->count : 1;
+    return mr_natives(mr) ? mr_natives(mr)->ranges : 1;
 }
 
-/* The regions that a region consists of, some of which may be NULL. *count: how many. NULL: the
- * region is one registration. */
-static inline struct hmreg_mr **mr_parts(const struct hmreg_mr *mr, size_t *count)
+/* Its registrations on each member. */
+static inline size_t mr_parts(const struct hmreg_mr *mr)
 {
-    *count = mr_ext(mr) ? mr_ext(mr)->part_count : 0;
-    return mr_ext(mr) ? mr_ext(mr)->parts : NULL;
+    return mr_natives(mr) ? mr_natives(mr)->parts : 1;
 }
 
-/* The pieces, one for each range; NULL: not a composite. */
-static inline struct hmreg_mr **mr_pieces(const struct hmreg_mr *mr)
+/* Is it the region of a group itself, not its handle of one member? */
+static inline bool mr_of_group(const struct hmreg_mr *mr)
 {
-    return mr_ext(mr) && !mr_ext(mr)->of_rails ? mr_ext(mr)->parts : NULL;
+    return mr->domain->group;
 }
 
-/* The rails, one for each member; NULL: of no group. */
-static inline struct hmreg_mr **mr_rails(const struct hmreg_mr *mr)
+/* Its registrations: of a handle those on its member. */
+static inline size_t mr_native_count(const struct hmreg_mr *mr)
 {
-    return mr_ext(mr) && mr_ext(mr)->of_rails ? mr_ext(mr)->parts : NULL;
+    return mr_of_group(mr) ? mr_natives(mr)->members * mr_parts(mr) : mr_parts(mr);
 }
 
-/* The registration whose path and refusals stand for the region's: of a group's region the rail
- * for which the most paths were refused, of a composite its first piece unless the whole was
- * refused. *rail: its rail, unchanged if the region is of no group; may be NULL. */
-const struct hmreg_mr *mr_explained(const struct hmreg_mr *mr, size_t *rail);
+static inline struct hmreg_mr_keys *mr_native(const struct hmreg_mr *mr, size_t index)
+{
+    const struct natives *natives = mr_natives(mr);
 
-/* What a region of several registrations has of its own: no keys, which its parts have. */
-#define PROVIDER_MR_OF_PARTS                                                                       \
-    ((struct provider_mr){                                                                         \
-        .keys = {NULL, HMREG_KEY_NOTAVAIL, HMREG_VERBS_KEY_NOTAVAIL, HMREG_VERBS_KEY_NOTAVAIL}})
+    return natives ? &natives->made[mr_member(mr) * natives->parts + index] : &mr_body(mr)->made;
+}
 
-/* What a suspended region has, and each of its parts (core/explicit/origin.h); no provider's priv
- * is this address. */
+/* The domain of one of its registrations. NULL: there is none, or none any more. */
+struct hmreg_domain *mr_live(const struct hmreg_mr *mr, size_t index);
+
+/* The member whose path and refusals stand for the region's: of a group's region the one for which
+ * the most paths were refused. */
+size_t mr_explained(const struct hmreg_mr *mr);
+
+/* Of a handle, that on its member. */
+enum hmreg_path mr_path(const struct hmreg_mr *mr);
+
+/* What stands in the place of a registration that is not there. */
+#define MR_NONE                                                                                    \
+    ((struct hmreg_mr_keys){.key = HMREG_KEY_NOTAVAIL,                                             \
+                            .lkey = HMREG_VERBS_KEY_NOTAVAIL,                                      \
+                            .rkey = HMREG_VERBS_KEY_NOTAVAIL})
+
+/* mr_body.made of a suspended region (core/explicit/origin.h); no provider's priv is this address.
+ */
 extern const char mr_suspended_mark;
 #define MR_SUSPENDED                                                                               \
-    ((struct provider_mr){                                                                         \
-        .keys = {NULL, HMREG_KEY_NOTAVAIL, HMREG_VERBS_KEY_NOTAVAIL, HMREG_VERBS_KEY_NOTAVAIL},    \
-        .priv = (void *)(uintptr_t)&mr_suspended_mark})
+    ((struct hmreg_mr_keys){.key = HMREG_KEY_NOTAVAIL,                                             \
+                            .lkey = HMREG_VERBS_KEY_NOTAVAIL,                                      \
+                            .rkey = HMREG_VERBS_KEY_NOTAVAIL,                                      \
+                            .priv = (void *)(uintptr_t)&mr_suspended_mark})
 
 static inline bool mr_is_suspended(const struct hmreg_mr *mr)
 {
@@ -300,28 +362,23 @@ static inline struct iovec mr_asked(const struct hmreg_mr *mr, size_t index)
 {
     struct iovec plain = {(void *)(uintptr_t)mr->node.start, mr_len(mr)};
 
-    return mr_ext(mr) ? mr_ext(mr)->asked[index] : plain;
+    return mr_natives(mr) ? mr_natives(mr)->asked[index] : plain;
 }
 
-/* A range as it was registered. */
+/* A range as it was registered; of a group's region as the caller passed it. */
 static inline struct iovec mr_iov(const struct hmreg_mr *mr, size_t index)
 {
-    struct iovec plain = {(void *)(uintptr_t)mr->node.start, mr_len(mr)};
+    const struct natives *natives = mr_natives(mr);
 
-    return mr_ext(mr) ? mr_ext(mr)->iov[index] : plain;
+    return natives && !mr_of_group(mr) ? natives->iov[mr_member(mr) * natives->ranges + index]
+                                       : mr_asked(mr, index);
 }
 
 /* How many regions were registered in this process. */
 extern _Atomic uint64_t mr_registrations;
 
-/* Sets the public head: the region is registered. */
-static inline void mr_set_head(struct hmreg_mr *mr, const struct hmreg_mr_keys *keys,
-                               uint32_t count)
-{
-    uint64_t number = atomic_fetch_add_explicit(&mr_registrations, 1, memory_order_relaxed) + 1;
-
-    mr->head = (struct hmreg_mr_head){keys, count, (uint32_t)number};
-}
+/* Sets the public head, and that of the handles: the region is registered, or suspended. */
+void mr_set_head(struct hmreg_mr *mr);
 
 /* The number of a region's registration, of which the head has the low half; valid while fewer than
  * 2^32 have followed. */
@@ -338,7 +395,7 @@ static inline bool mr_has_iova(const struct hmreg_mr *mr)
     return mr_ext(mr) && mr_ext(mr)->has_iova;
 }
 
-/* The address of a range, of a region that is no composite, for the fabric's local operations. */
+/* The address of a range for the fabric's local operations. */
 uint64_t mr_local_addr(const struct hmreg_mr *mr, size_t index);
 
 /* Is the asynchronous registration not complete yet? Never true of a region of hmreg_mr_get(). */
@@ -355,20 +412,18 @@ void mr_publish(struct hmreg_mr *mr);
  * before the registering call has stored what the fabric returned. */
 void mr_settle(const struct hmreg_mr *mr);
 
-/* The provider's part of the region, with its current desc and key. */
-struct provider_mr mr_current_registration(const struct hmreg_mr *mr);
+/* One of its registrations, with its current desc and key. */
+struct hmreg_mr_keys mr_current(const struct hmreg_mr *mr, size_t index);
 
 /* Notifies the provider that the memory changed; the provider may forbid access at once. It takes
  * no lock and calls nothing else, so callers may hold the lock of the domain's caches. */
 void mr_revoke(struct hmreg_mr *mr);
 
-/* Binds a region that is of no group to an endpoint and enables it. After a failure too call
- * mr_unbind() before the region is deregistered. Errors of hmreg_mr_bind() and hmreg_mr_enable().
- */
-int mr_ready(struct hmreg_mr *mr, void *endpoint);
-
-/* The library has bound the region, or rails of it, to endpoints, and is about to deregister it. */
+/* The library has bound the region to endpoints, and is about to deregister it. */
 void mr_unbind(struct hmreg_mr *mr);
+
+/* Is an object bound to the region, or to a part of it? */
+bool mr_is_bound(const struct hmreg_mr *mr);
 
 /* -EAGAIN while a registration of a region with remote access is not complete. */
 int mr_check_complete(const struct hmreg_mr *mr);

@@ -24,107 +24,88 @@ int hmreg_mr_bind(struct hmreg_mr *mr, void *object, uint64_t flags)
 
     rc = rc ? rc : validate_pointer(object, "object");
     rc = rc ? rc : validate_flags(flags, HMREG_REMOTE_WRITE, "flags");
-    if (!rc && mr_rails(mr))
+    if (!rc && mr_of_group(mr))
         rc = hmreg_fail(-EINVAL, "mr is of a group, whose members have objects of their own: bind "
                                  "each hmreg_mr_rail()");
-    if (!rc && !mr_pieces(mr))
-        return mr->domain->ops.bind(mr->domain->self, &mr_body(mr)->made, object, flags);
-    for (size_t i = 0; !rc && i < mr_count(mr); i++)
-        rc = hmreg_mr_bind(mr_pieces(mr)[i], object, flags);
+    for (size_t i = 0; !rc && i < mr_native_count(mr); i++)
+        rc = mr->domain->ops.bind(mr->domain->self, mr_native(mr, i), object, flags);
     return rc;
 }
 
 int hmreg_mr_enable(struct hmreg_mr *mr)
 {
-    struct hmreg_mr **parts;
-    size_t count;
+    struct hmreg_domain *domain;
     int rc = mr_check(mr);
 
-    if (rc)
-        return rc;
-    parts = mr_parts(mr, &count);
-    if (!parts)
-        return mr->domain->ops.enable(mr->domain->self, &mr_body(mr)->made);
-    for (size_t i = 0; !rc && i < count; i++)
-        rc = parts[i] ? hmreg_mr_enable(parts[i]) : 0;
+    for (size_t i = 0; !rc && i < mr_native_count(mr); i++)
+        if ((domain = mr_live(mr, i)))
+            rc = domain->ops.enable(domain->self, mr_native(mr, i));
     return rc;
 }
 
-int mr_ready(struct hmreg_mr *mr, void *endpoint)
+/* Cuts off a part what its first byte's range has of it. *skip: where in the range that begins;
+ * *len: how long it is. Returns the range's number; mr_count(): none has the first byte. */
+static size_t cut(const struct hmreg_mr *mr, struct iovec *part, size_t *skip, size_t *len)
 {
-    int rc = hmreg_mr_bind(mr, endpoint, 0);
+    size_t i = 0;
 
-    return rc ? rc : hmreg_mr_enable(mr);
-}
+    for (; i < mr_count(mr); i++) {
+        struct iovec asked = mr_asked(mr, i);
 
-/* Cuts off a part what its first byte's range has of it. *out: that, by the address as registered.
- * Returns the registration; NULL: none has the first byte. */
-static struct hmreg_mr *cut(struct hmreg_mr *mr, struct iovec *part, struct iovec *out)
-{
-    for (size_t i = 0; i < mr_count(mr); i++) {
-        struct hmreg_mr *owner = mr_pieces(mr) ? mr_pieces(mr)[i] : mr;
-        struct iovec asked = mr_asked(mr, i), made = mr_iov(owner, owner == mr ? i : 0);
-        uint64_t skip = (uintptr_t)part->iov_base - (uintptr_t)asked.iov_base;
-
-        if (skip >= asked.iov_len)
+        *skip = (uintptr_t)part->iov_base - (uintptr_t)asked.iov_base;
+        if (*skip >= asked.iov_len)
             continue;
-        *out = (struct iovec){(void *)((uintptr_t)made.iov_base + skip), asked.iov_len - skip};
-        if (out->iov_len > part->iov_len)
-            out->iov_len = part->iov_len;
-        part->iov_base = (void *)((uintptr_t)part->iov_base + out->iov_len);
-        part->iov_len -= out->iov_len;
-        return owner;
+        *len = asked.iov_len - *skip < part->iov_len ? asked.iov_len - *skip : part->iov_len;
+        part->iov_base = (void *)((uintptr_t)part->iov_base + *len);
+        part->iov_len -= *len;
+        break;
     }
-    return NULL;
+    return i;
 }
 
-static int check_parts(struct hmreg_mr *mr, const struct iovec *iov, size_t count)
+static int check_parts(const struct hmreg_mr *mr, const struct iovec *iov, size_t count)
 {
-    struct iovec below;
     int rc = validate_iov(iov, count, SIZE_MAX);
 
     assert(rc || iov);
     for (size_t i = 0; !rc && i < count; i++) {
         struct iovec part = iov[i];
+        size_t skip, len;
 
         while (part.iov_len && !rc)
-            if (!cut(mr, &part, &below))
+            if (cut(mr, &part, &skip, &len) == mr_count(mr))
                 rc = hmreg_fail(-EINVAL, "iov[%zu] is not inside the region", i);
     }
     return rc;
 }
 
-/* A part may run through several ranges and pieces that follow each other in memory. */
+/* On one member: a handle, or a region of no group. A part may run through several ranges and
+ * pieces that follow each other in memory. */
 static int refresh_part(struct hmreg_mr *mr, struct iovec part)
 {
     int rc = 0;
 
     while (part.iov_len && !rc) {
-        struct iovec below;
-        struct hmreg_mr *owner = cut(mr, &part, &below);
+        size_t skip, len, range = cut(mr, &part, &skip, &len);
+        struct iovec below = mr_iov(mr, range);
 
-        assert(owner);
-        rc = mr->domain->ops.refresh(mr->domain->self, &mr_body(owner)->made, &below, 1, 0);
+        below.iov_base = (void *)((uintptr_t)below.iov_base + skip);
+        below.iov_len = len;
+        rc = mr->domain->ops.refresh(mr->domain->self, mr_native(mr, mr_parts(mr) > 1 ? range : 0),
+                                     &below, 1, 0);
     }
     return rc;
 }
 
-/* iov NULL: all of the region. */
+/* The same. iov NULL: all of the region. */
 static int refresh(struct hmreg_mr *mr, const struct iovec *iov, size_t count)
 {
-    size_t part_count;
-    struct hmreg_mr **parts = mr_parts(mr, &part_count);
     int rc = 0;
 
-    if (!iov && !parts)
-        return mr->domain->ops.refresh(mr->domain->self, &mr_body(mr)->made, NULL, 0, 0);
-    if (iov && !mr_rails(mr)) {
-        for (size_t i = 0; i < count && !rc; i++)
-            rc = refresh_part(mr, iov[i]);
-        return rc;
-    }
-    for (size_t i = 0; i < part_count && !rc; i++)
-        rc = parts[i] ? refresh(parts[i], iov, count) : 0;
+    for (size_t i = 0; !iov && i < mr_native_count(mr) && !rc; i++)
+        rc = mr->domain->ops.refresh(mr->domain->self, mr_native(mr, i), NULL, 0, 0);
+    for (size_t i = 0; iov && i < count && !rc; i++)
+        rc = refresh_part(mr, iov[i]);
     return rc;
 }
 
@@ -135,7 +116,12 @@ int hmreg_mr_refresh(struct hmreg_mr *mr, const struct iovec *iov, size_t count,
     rc = rc ? rc : validate_flags(flags, 0, "flags");
     if (!rc && (iov || count))
         rc = check_parts(mr, iov, count);
-    return rc ? rc : refresh(mr, iov, count);
+    if (rc || !mr_of_group(mr))
+        return rc ? rc : refresh(mr, iov, count);
+    for (size_t i = 0; i < mr_natives(mr)->members && !rc; i++)
+        if (mr_live(mr, i * mr_parts(mr)))
+            rc = refresh(&mr_ext(mr)->handles[i].mr, iov, count);
+    return rc;
 }
 
 /* ---- raw keys --------------------------------------------------------------------------- */
@@ -144,10 +130,10 @@ int hmreg_mr_refresh(struct hmreg_mr *mr, const struct iovec *iov, size_t count,
 static int raw_key(const struct hmreg_mr *mr, uint64_t *base, uint8_t *raw, size_t *size)
 {
     const struct hmreg_domain *domain = mr->domain;
-    uint64_t key = htole64(mr_current_registration(mr).keys.key);
+    uint64_t key = htole64(mr_current(mr, 0).key);
 
     if (domain->caps.mr_mode & HMREG_MR_RAW)
-        return domain->ops.raw_key(domain->self, &mr_body(mr)->made, base, raw, size);
+        return domain->ops.raw_key(domain->self, mr_native(mr, 0), base, raw, size);
     memcpy(raw, &key, sizeof(key));
     *base =
         domain->caps.mr_mode & HMREG_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)mr_iov(mr, 0).iov_base : 0;
@@ -168,9 +154,9 @@ static int check_raw(const struct hmreg_mr *mr, const uint8_t *raw, const size_t
         return rc;
     if (!raw && *size)
         return hmreg_fail(-EINVAL, "raw_key is NULL, key_size is %zu", *size);
-    if (mr_rails(mr))
+    if (mr_of_group(mr))
         return hmreg_fail(-EINVAL, "mr is of a group: each hmreg_mr_rail() has its own key");
-    if (mr_pieces(mr))
+    if (mr_parts(mr) > 1)
         return hmreg_fail(-EINVAL, "mr is a composite, which has no one key: use hmreg_mr_pack()");
     if (!(mr_body(mr)->access & HMREG_ACCESS_REMOTE))
         return hmreg_fail(-EACCES, "the region has no remote access, and so no key");

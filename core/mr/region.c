@@ -1,68 +1,43 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See region.h. The memory is resolved before, once for all members. Each part is an unpublished
- * region on the heap, which takes its member's paths, keys and modes. A part is registered on one
- * member after the other, so that its memory is exported once.
+ * See region.h. The memory is resolved before, once for all members. A part is registered on one
+ * member after the other, so that its memory is exported once. Each registration is made where it
+ * stays: in the array of the region's natives, or, of plain host memory, in the region's body.
  */
 #include "core/mr/region.h"
 
 #include "core/base/error.h"
 #include "core/group/nearest.h"
-#include "core/mr/explain.h"
 #include "core/mr/register.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#define BIT(member) (UINT64_C(1) << (member))
+
 /* ---- structs ---------------------------------------------------------------------------- */
 
-/* Gives a region the extension that a request on these ranges needs. parts: see mr_ext_new(). */
-static int extend(struct hmreg_mr *mr, const struct request *request, const struct iovec *iov,
-                  size_t count, const struct resolved *found, size_t parts)
+static int fail_memory(void)
 {
-    struct mr_ext *ext = mr_ext_new(iov, count, parts);
-
-    mr_body(mr)->ext = ext;
-    if (!ext)
-        return hmreg_fail(-ENOMEM, "hmreg has no memory for a region");
-    ext->identity = found->range.identity;
-    ext->device = found->range.device;
-    ext->context = request->context;
-    ext->has_iova = request->options.set_iova;
-    ext->iova = request->options.iova;
-    return 0;
-}
-
-/* NULL: no memory, which is recorded. */
-static struct hmreg_mr *allocate(struct hmreg_domain *domain, const struct request *request,
-                                 const struct iovec *iov, size_t count,
-                                 const struct resolved *found)
-{
-    struct mr_on_heap *made = calloc(1, sizeof(*made));
-
-    if (!made) {
-        hmreg_fail(-ENOMEM, "hmreg has no memory for a region");
-        return NULL;
-    }
-    made->mr.domain = domain;
-    made->mr.node.start = made->mr.node.end = (uint64_t)(uintptr_t)iov->iov_base;
-    for (size_t i = 0; i < count; i++)
-        made->mr.node.end += iov[i].iov_len;
-    made->body.iface = (uint8_t)found->iface;
-    made->body.access = (uint16_t)request->access;
-    return &made->mr;
+    return hmreg_fail(-ENOMEM, "hmreg has no memory for a region");
 }
 
 int region_new(struct hmreg_domain *domain, const struct layout *layout, struct hmreg_mr **out)
 {
-    struct hmreg_mr *made = allocate(domain, &layout->request, layout->ranges.iov,
-                                     layout->ranges.count, &layout->whole);
+    struct mr_on_heap *made = calloc(1, sizeof(*made));
+    const struct ranges *ranges = &layout->ranges;
 
-    if (made)
-        *out = made;
-    return made ? 0 : -ENOMEM;
+    if (!made)
+        return fail_memory();
+    made->mr.domain = domain;
+    made->mr.node.start = made->mr.node.end = (uint64_t)(uintptr_t)ranges->iov->iov_base;
+    for (size_t i = 0; i < ranges->count; i++)
+        made->mr.node.end += ranges->iov[i].iov_len;
+    made->body.iface = (uint8_t)layout->whole.iface;
+    made->body.access = (uint16_t)layout->request.access;
+    *out = &made->mr;
+    return 0;
 }
 
 void region_free(struct hmreg_mr *mr)
@@ -73,136 +48,215 @@ void region_free(struct hmreg_mr *mr)
         free(mr);
 }
 
-/* Gives a region places for its parts. */
-static int make_places(struct hmreg_mr *mr, const struct layout *layout,
-                       const struct ranges *ranges, size_t parts, bool of_rails)
+/* The caller's part of the extension. */
+static void describe(struct mr_ext *ext, const struct layout *layout)
 {
-    int rc = extend(mr, &layout->request, ranges->iov, ranges->count, &layout->whole, parts);
+    const struct hmem_range *memory = &layout->whole.range;
 
-    if (rc)
-        return rc;
-    mr_ext(mr)->of_rails = of_rails;
-    mr_body(mr)->made = PROVIDER_MR_OF_PARTS;
-    return 0;
+    atomic_store_explicit(&ext->identity, memory->identity, memory_order_relaxed);
+    ext->device = memory->device;
+    ext->context = layout->request.context;
+    ext->has_iova = layout->request.options.set_iova;
+    ext->iova = layout->request.options.iova;
+}
+
+static int make_handles(struct hmreg_mr *mr, struct mr_ext *ext)
+{
+    const struct group *group = mr->domain->group;
+
+    ext->handles = group ? calloc(group->count, sizeof(*ext->handles)) : NULL;
+    for (size_t i = 0; ext->handles && i < group->count; i++) {
+        struct mr_handle *handle = &ext->handles[i];
+
+        handle->whole = mr;
+        handle->member = i;
+        handle->mr.domain = group->members[i];
+        handle->mr.node = mr->node;
+        atomic_store_explicit(&handle->mr.sequence, MR_IS_HANDLE, memory_order_relaxed);
+    }
+    return group && !ext->handles ? fail_memory() : 0;
+}
+
+static int extend(struct filling *filling)
+{
+    struct mr_ext *ext = calloc(1, sizeof(*ext));
+
+    if (!ext)
+        return fail_memory();
+    mr_body(filling->mr)->ext = ext;
+    filling->extended = true;
+    describe(ext, filling->layout);
+    return make_handles(filling->mr, ext);
 }
 
 /* ---- ends ------------------------------------------------------------------------------- */
 
-int region_deregister(struct hmreg_mr *mr)
+static int deregister(struct hmreg_domain *domain, struct hmreg_mr_keys *made, bool key_taken,
+                      uint64_t key)
 {
-    struct hmreg_domain *domain = mr->domain;
-    struct mr_body *body = mr_body(mr);
-    int rc = mr_is_suspended(mr) ? 0 : domain->ops.dereg(domain->self, &body->made);
+    int rc = domain->ops.dereg(domain->self, made);
 
-    if (rc != -EBUSY && body->key_taken && !mr_is_suspended(mr))
-        keys_give(&domain->keys, body->ext ? body->ext->taken_key : body->made.keys.key);
+    if (rc != -EBUSY && key_taken)
+        keys_give(&domain->keys, key);
     return rc;
 }
 
-static int destroy_one(struct hmreg_mr *mr)
+/* Takes the keys out of the public head. */
+static void hide(struct hmreg_mr_keys *made)
 {
-    int rc = region_deregister(mr);
+    struct hmreg_mr_keys hidden = MR_NONE;
 
+    hidden.native = made->native;
+    hidden.priv = made->priv;
+    *made = hidden;
+}
+
+static void unmap(struct natives *natives, size_t index)
+{
+    size_t member = index / natives->parts, count = natives->parts > 1 ? 1 : natives->ranges;
+    size_t first = member * natives->ranges + index % natives->parts;
+
+    for (size_t i = 0; natives->mappings && i < count; i++)
+        mapping_close(&natives->mappings[first + i]);
+}
+
+/* Deregisters one of the natives, which is live, or one of a failed call. -EBUSY: nothing changed.
+ */
+static int end_native(struct natives *natives, size_t index, struct hmreg_domain *domain)
+{
+    struct mr_note *note = &natives->note[index];
+    int rc = deregister(domain, &natives->made[index], note->key_taken, note->taken_key);
+
+    if (rc == -EBUSY)
+        return rc;
+    note->live = false;
+    natives->made[index] = MR_NONE;
+    unmap(natives, index);
+    return rc;
+}
+
+/* Deregisters one of the region's registrations, unless it is none any more. */
+static int end_one(struct hmreg_mr *mr, size_t index)
+{
+    struct hmreg_domain *domain = mr_live(mr, index);
+    struct mr_body *body = mr_body(mr);
+    int rc;
+
+    if (!domain)
+        return 0;
+    if (mr_natives(mr))
+        return end_native(mr_natives(mr), index, domain);
+    rc = deregister(domain, &body->made, body->key_taken, body->made.key);
     if (rc != -EBUSY)
-        region_free(mr);
+        body->made = MR_SUSPENDED;
     return rc;
 }
 
 int region_destroy(struct hmreg_mr *mr)
 {
-    size_t count;
-    struct hmreg_mr **parts = mr_parts(mr, &count);
     int rc = 0;
 
-    if (!parts)
-        return destroy_one(mr);
-    for (size_t i = 0; i < count; i++) {
-        int closed = parts[i] ? region_destroy(parts[i]) : 0;
+    for (size_t i = 0; i < mr_native_count(mr); i++) {
+        bool live = mr_live(mr, i);
+        int ended = end_one(mr, i);
 
-        if (closed == -EBUSY) {
-            mr_ext(mr)->closing |= mr_ext(parts[i])->closing;
-            return closed;
-        }
-        mr_ext(mr)->closing |= parts[i] != NULL;
-        parts[i] = NULL;
-        rc = rc ? rc : closed;
+        if (ended == -EBUSY)
+            return ended;
+        if (mr_ext(mr))
+            mr_ext(mr)->closing |= live;
+        rc = rc ? rc : ended;
     }
     region_free(mr);
     return rc;
 }
 
-static void append(struct undone *undone, struct hmreg_mr *mr)
+/* A region of several counts as suspended from the first one on, so that nothing uses it in part.
+ */
+int region_suspend(struct hmreg_mr *mr)
 {
-    mr_ext(mr)->next_undone = NULL;
+    bool was = mr_is_suspended(mr);
+    size_t count = mr_native_count(mr);
+    int rc = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        int ended = end_one(mr, i);
+
+        if (ended == -EBUSY && count == 1)
+            return ended;
+        if (ended == -EBUSY)
+            hide(mr_native(mr, i));
+        rc = ended == -EBUSY || !rc ? ended : rc;
+    }
+    mr_body(mr)->made = MR_SUSPENDED;
+    if (!was)
+        mr_set_head(mr);
+    return rc;
+}
+
+/* ---- what failed calls leave ------------------------------------------------------------ */
+
+static void append(struct undone *undone, struct mr_note *note)
+{
+    note->next = NULL;
     pthread_mutex_lock(&undone->lock);
     if (undone->first)
-        mr_ext(undone->last)->next_undone = mr;
+        undone->last->next = note;
     else
-        undone->first = mr;
-    undone->last = mr;
+        undone->first = note;
+    undone->last = note;
     pthread_mutex_unlock(&undone->lock);
 }
 
 /* NULL: there is none, or other threads are trying them. */
-static struct hmreg_mr *take(struct undone *undone)
+static struct mr_note *take(struct undone *undone)
 {
-    struct hmreg_mr *mr;
+    struct mr_note *note;
 
     pthread_mutex_lock(&undone->lock);
-    mr = undone->first;
-    if (mr)
-        undone->first = mr_ext(mr)->next_undone;
+    note = undone->first;
+    if (note)
+        undone->first = note->next;
     pthread_mutex_unlock(&undone->lock);
-    return mr;
+    return note;
 }
 
-/* Frees a region's extension and undoes its parts; what is registered as a whole is not. Keeps the
- * thread's last error. */
-static void clear(struct hmreg_mr *mr)
+/* Deregisters one of the natives, or leaves it to undone_retry(). */
+static void undo(struct natives *natives, size_t index, struct hmreg_domain *domain, bool bound)
 {
-    size_t count;
-    struct hmreg_mr **parts = mr_parts(mr, &count);
-    struct hmreg_error before;
+    struct mr_note *note = &natives->note[index];
 
-    hmreg_error_save(&before);
-    for (size_t i = 0; parts && i < count; i++)
-        if (parts[i])
-            region_undo(parts[i]);
-    hmreg_error_restore(&before);
-    mr_ext_free(mr_ext(mr));
-    mr_body(mr)->ext = NULL;
-}
-
-void region_undo(struct hmreg_mr *mr)
-{
-    size_t count;
-
-    if (mr_parts(mr, &count)) {
-        clear(mr);
-        region_free(mr);
+    if (!note->live)
         return;
-    }
-    assert(mr_ext(mr)); /* parts of a region have it, and so has a job's */
-    if (destroy_one(mr) != -EBUSY)
+    if (bound)
+        domain->ops.unbind(domain->self, &natives->made[index]);
+    if (end_native(natives, index, domain) != -EBUSY)
         return;
-    atomic_fetch_add(&mr->domain->undone.count, 1);
-    append(&mr->domain->undone, mr);
+    note->live = false;
+    hide(&natives->made[index]);
+    atomic_fetch_add(&natives->users, 1);
+    atomic_fetch_add(&domain->undone.count, 1);
+    append(&domain->undone, note);
 }
 
 /* One registration after the other is taken from the list, so that the fabric is called without the
  * lock. */
-static void retry(struct undone *undone, unsigned most)
+static void retry(struct hmreg_domain *domain, unsigned most)
 {
+    struct undone *undone = &domain->undone;
     unsigned tries = atomic_load(&undone->count);
     struct hmreg_error before;
-    struct hmreg_mr *mr;
+    struct mr_note *note;
 
     hmreg_error_save(&before);
-    for (tries = tries < most ? tries : most; tries && (mr = take(undone)); tries--) {
-        if (destroy_one(mr) == -EBUSY)
-            append(undone, mr);
-        else
-            atomic_fetch_sub(&undone->count, 1);
+    for (tries = tries < most ? tries : most; tries && (note = take(undone)); tries--) {
+        struct natives *natives = note->owner;
+
+        if (end_native(natives, (size_t)(note - natives->note), domain) == -EBUSY) {
+            append(undone, note);
+            continue;
+        }
+        atomic_fetch_sub(&undone->count, 1);
+        natives_leave(natives);
     }
     hmreg_error_restore(&before);
 }
@@ -211,7 +265,23 @@ void undone_retry(struct hmreg_domain *domain, unsigned most)
 {
     for (size_t i = 0; i < hmreg_group_count(domain); i++)
         if (undone_left(group_rail(domain, i)))
-            retry(&group_rail(domain, i)->undone, most);
+            retry(group_rail(domain, i), most);
+}
+
+/* Is memory of the registration in this range? */
+static bool is_of(const struct mr_note *note, uint64_t start, uint64_t end)
+{
+    const struct natives *natives = note->owner;
+    size_t part = (size_t)(note - natives->note) % natives->parts;
+    bool found = false;
+
+    for (size_t i = 0; i < natives->ranges; i++) {
+        uint64_t first = (uint64_t)(uintptr_t)natives->asked[i].iov_base;
+
+        if (natives->parts == 1 || i == part)
+            found |= first < end && start < first + natives->asked[i].iov_len;
+    }
+    return found;
 }
 
 bool undone_touch(struct hmreg_domain *domain, uint64_t start, uint64_t end)
@@ -222,8 +292,8 @@ bool undone_touch(struct hmreg_domain *domain, uint64_t start, uint64_t end)
     if (!undone_left(domain))
         return false;
     pthread_mutex_lock(&undone->lock);
-    for (struct hmreg_mr *mr = undone->first; mr && !touch; mr = mr_ext(mr)->next_undone)
-        touch = mr->node.start < end && start < mr->node.end;
+    for (struct mr_note *note = undone->first; note && !touch; note = note->next)
+        touch = is_of(note, start, end);
     pthread_mutex_unlock(&undone->lock);
     return touch;
 }
@@ -233,120 +303,13 @@ unsigned undone_left(const struct hmreg_domain *domain)
     return atomic_load(&domain->undone.count);
 }
 
-/* ---- parts on one domain ---------------------------------------------------------------- */
+/* ---- members ---------------------------------------------------------------------------- */
 
-/* Registers one of the ranges as a piece of a region. */
-static int add_piece(struct hmreg_mr *mr, struct layout *layout, const struct ranges *ranges,
-                     size_t index)
+/* Needs no lock: a member is wanted once, and missed once. */
+static bool is_wanted(const struct filling *filling, size_t member)
 {
-    struct request request = layout_part(layout, ranges, index);
-    const struct resolved *found = &ranges->found[index];
-    struct hmreg_mr *piece = allocate(mr->domain, &request, request.iov, 1, found);
-    int rc;
-
-    if (!piece)
-        return -ENOMEM;
-    rc = extend(piece, &request, request.iov, 1, found, 0);
-    rc = rc ? rc : register_one(layout, &request, found, NULL, piece);
-    if (rc)
-        region_free(piece);
-    else
-        mr_ext(mr)->parts[index] = piece;
-    return rc;
+    return atomic_load(&filling->rails) & ~atomic_load(&filling->missed) & BIT(member);
 }
-
-/* Makes the region one of pieces, none of which is registered yet. */
-static int make_composite(struct hmreg_mr *mr, const struct layout *layout,
-                          const struct ranges *ranges)
-{
-    if (mr->domain->caps.async)
-        return hmreg_fail(-EOPNOTSUPP,
-                          "a region of %zu segments would be as many registrations on %s, each "
-                          "with an event in the domain's queue: register each segment by itself",
-                          ranges->count, mr->domain->caps.fabric);
-    return make_places(mr, layout, ranges, ranges->count, false);
-}
-
-/* All parts are registered. */
-static void finish(struct hmreg_mr *mr)
-{
-    struct mr_ext *ext = mr_ext(mr);
-
-    mr_body(mr)->path = mr_body(mr_explained(mr, NULL))->path;
-    for (size_t i = 0; i < ext->part_count; i++)
-        ext->keys[i] =
-            ext->parts[i] ? mr_body(ext->parts[i])->made.keys : PROVIDER_MR_OF_PARTS.keys;
-    mr_set_head(mr, ext->keys, (uint32_t)ext->part_count);
-}
-
-static int refuse_parts(const struct layout *layout, const struct refusals *refused)
-{
-    const struct iovec *range = layout->ranges.iov;
-
-    explain_keep(layout->whole.iface, layout->whole.range.device, refused->reasons, refused->count);
-    return hmreg_fail(-EXDEV,
-                      "no single dmabuf contains the %zu bytes at %p, which are to be one "
-                      "registration: pass each allocation by itself, or HMREG_REG_PARTS (or "
-                      "HMREG_DOMAIN_PARTS) and use hmreg_mr_piece()",
-                      range->iov_len, range->iov_base);
-}
-
-/* No dmabuf contains the range: registers each physical segment under it as a piece, so that the
- * region never covers only a part of the range. */
-static int divide(struct layout *layout, struct hmreg_mr *mr, struct refusals *refused)
-{
-    int rc = layout_find_segments(mr->domain->lib, layout);
-
-    clear(mr);
-    rc = rc ? rc : make_composite(mr, layout, &layout->segments);
-    for (size_t i = 0; !rc && i < layout->segments.count; i++)
-        rc = add_piece(mr, layout, &layout->segments, i);
-    if (rc == -EXDEV)
-        rc = refuse_all(mr->domain, &layout->whole, refused);
-    if (rc)
-        return rc;
-    finish(mr);
-    mr_ext(mr)->refused = *refused;
-    refused->reasons = NULL;
-    return 0;
-}
-
-/* Is it system memory at its own address, without an identity or an iova, and has the caller no
- * context? Such a region of one range needs no extension. */
-static bool is_plain(const struct request *request, const struct resolved *found)
-{
-    return request->count == 1 && !request->dmabuf && !request->context &&
-           found->iface == HMREG_IFACE_SYSTEM && found->range.device == -1 &&
-           !found->range.identity && !request->options.set_iova &&
-           found->range.host_addr == (uint64_t)(uintptr_t)request->iov[0].iov_base;
-}
-
-/* Registers the layout's one part. */
-static int fill_whole(struct layout *layout, struct hmreg_mr *mr, bool extended)
-{
-    const struct request *request = &layout->request;
-    const struct resolved *found = layout->ranges.found;
-    struct refusals refused = {0, NULL};
-    int rc = 0;
-
-    if (extended || !is_plain(request, found))
-        rc = extend(mr, request, request->iov, request->count, found, 0);
-    if (rc)
-        return rc;
-    rc = register_one(layout, request, found, &refused, mr);
-    if (!rc)
-        return 0;
-    if (refused.reasons && request_is_single(mr->domain, request))
-        rc = refuse_parts(layout, &refused);
-    else if (refused.reasons)
-        rc = divide(layout, mr, &refused);
-    free(refused.reasons);
-    if (rc)
-        clear(mr);
-    return rc;
-}
-
-/* ---- rails ------------------------------------------------------------------------------ */
 
 /* Begins the text of the thread's last error with the rail. */
 static void name_rail(const struct group *group, size_t rail)
@@ -361,272 +324,384 @@ static void name_rail(const struct group *group, size_t rail)
     hmreg_error_restore(&error);
 }
 
-/* Keeps the thread's last error as the reason why there is no such rail. */
-static int keep_reason(struct hmreg_mr *mr, size_t rail)
+/* Keeps the thread's last error as the reason why the region is not registered on a member. */
+static int keep_reason(struct filling *filling, size_t member)
 {
-    struct mr_missing *missing = calloc(1, sizeof(*missing));
-    struct mr_missing **end = &mr_ext(mr)->missing;
+    struct hmreg_error *missing = malloc(sizeof(*missing));
 
     if (!missing)
         return hmreg_fail(-ENOMEM, "hmreg has no memory for the reasons of a rail");
-    missing->rail = rail;
-    hmreg_error_save(&missing->error);
-    while (*end)
-        end = &(*end)->next;
-    *end = missing;
+    hmreg_error_save(missing);
+    filling->natives->rail[member].missing = missing;
+    if (!filling->missed)
+        filling->first_missed = (int)member;
+    filling->missed |= BIT(member);
     return 0;
 }
 
-/* Needs no lock: a rail is wanted once, and missed once. */
-static bool has_rail(const struct filling *filling, size_t rail)
-{
-    return atomic_load(&filling->rails) & ~atomic_load(&filling->missed) & UINT64_C(1) << rail;
-}
-
-/* With the lock held: a rail has failed with rc. 0: the region does without it, or with another in
- * its place; another part may have failed on the same rail before. */
-static int miss(struct filling *filling, size_t rail, int rc)
+/* With the lock held: a member of a group has failed with rc. 0: the region does without it, or
+ * with another in its place; another part may have failed on the same member before. */
+static int miss(struct filling *filling, size_t member, int rc)
 {
     const struct group *group = filling->mr->domain->group;
+    const struct nearest_order *order = filling->natives->order;
     const struct hmreg_error *first;
     int other;
 
-    if (!has_rail(filling, rail))
+    if (!is_wanted(filling, member))
         return 0;
-    name_rail(group, rail);
+    name_rail(group, member);
     /* What is full says nothing about the rail: a get evicts. */
-    if (!(filling->order || group->flags & HMREG_GROUP_PARTIAL) ||
-        domain_room(group->members[rail], rc) == PROVIDER_ROOM_FULL)
+    if (!(order || group->flags & HMREG_GROUP_PARTIAL) ||
+        domain_room(group->members[member], rc) == PROVIDER_ROOM_FULL)
         return rc;
-    rc = keep_reason(filling->mr, rail);
+    rc = keep_reason(filling, member);
     if (rc)
         return rc;
-    filling->missed |= UINT64_C(1) << rail;
-    other = filling->order ? nearest_unused(filling->order, filling->rails) : -1;
+    other = order ? nearest_unused(order, filling->rails) : -1;
     if (other >= 0)
-        filling->rails |= UINT64_C(1) << other;
-    for (size_t i = 0; i < group->count; i++)
-        if (has_rail(filling, i))
-            return 0;
-    first = &mr_ext(filling->mr)->missing->error;
+        filling->rails |= BIT(other);
+    if (filling->rails & ~filling->missed)
+        return 0;
+    first = filling->natives->rail[filling->first_missed].missing;
     hmreg_error_restore(first);
     return first->code;
 }
 
-static int miss_locked(struct filling *filling, size_t rail, int rc)
+static int miss_if_group(struct filling *filling, size_t member, int rc)
 {
+    if (!rc || !filling->mr->domain->group)
+        return rc;
     pthread_mutex_lock(&filling->lock);
-    rc = miss(filling, rail, rc);
+    rc = miss(filling, member, rc);
     pthread_mutex_unlock(&filling->lock);
-    return rc;
-}
-
-/* Allocates a rail; one of several pieces has their places. */
-static int new_rail(struct filling *filling, size_t rail)
-{
-    struct hmreg_domain *member = filling->mr->domain->group->members[rail];
-    struct layout *layout = filling->layout;
-    struct hmreg_mr *made = NULL;
-    int rc = region_new(member, layout, &made);
-
-    if (!rc && layout_parts(layout) > 1)
-        rc = make_composite(made, layout, &layout->ranges);
-    if (!rc)
-        mr_ext(filling->mr)->parts[rail] = made;
-    else if (made)
-        region_free(made);
-    return rc;
-}
-
-/* Of a rail in the place of another finish_rail() registers all parts. */
-static int fill_rail(struct filling *filling, size_t rail, size_t part)
-{
-    struct layout *layout = filling->layout;
-    struct hmreg_mr **mr = &mr_ext(filling->mr)->parts[rail];
-    int rc;
-
-    if (layout_parts(layout) > 1)
-        return add_piece(*mr, layout, &layout->ranges, part);
-    rc = new_rail(filling, rail);
-    rc = rc ? rc : fill_whole(layout, *mr, true);
-    if (rc && *mr) {
-        region_free(*mr);
-        *mr = NULL;
-    }
-    return rc;
-}
-
-/* Ends a rail of a region that is not complete. */
-static void end_rail(struct filling *filling, size_t rail)
-{
-    struct hmreg_mr **mr = &mr_ext(filling->mr)->parts[rail];
-    struct hmreg_error before;
-
-    if (!*mr)
-        return;
-    hmreg_error_save(&before);
-    if (filling->layout->request.endpoints)
-        mr_unbind(*mr);
-    region_undo(*mr);
-    *mr = NULL;
-    hmreg_error_restore(&before);
-}
-
-/* Registers what a rail lacks that came in the place of another. */
-static int complete_rail(struct filling *filling, size_t rail)
-{
-    size_t parts = layout_parts(filling->layout);
-    struct hmreg_mr **mr = &mr_ext(filling->mr)->parts[rail];
-    int rc = 0;
-
-    if (parts > 1 && !*mr)
-        rc = new_rail(filling, rail);
-    for (size_t i = 0; i < parts && !rc; i++)
-        if (!*mr || (parts > 1 && !mr_pieces(*mr)[i]))
-            rc = fill_rail(filling, rail, i);
-    return rc;
-}
-
-/* Binds a rail to its endpoint, if it has one, and enables it. */
-static int finish_rail(struct filling *filling, size_t rail)
-{
-    void *const *endpoints = filling->layout->request.endpoints;
-    int rc = complete_rail(filling, rail);
-    struct hmreg_mr *mr = mr_ext(filling->mr)->parts[rail];
-
-    if (!rc && endpoints && endpoints[rail])
-        rc = mr_ready(mr, endpoints[rail]);
-    if (rc)
-        return miss(filling, rail, rc);
-    if (layout_parts(filling->layout) > 1)
-        finish(mr);
-    mr_ext(mr)->is_rail = true;
-    mr_ext(mr)->order = filling->order;
-    return 0;
-}
-
-/* Finishes each rail, and ends those that are missed. */
-static int finish_rails(struct filling *filling)
-{
-    uint64_t before;
-    int rc = 0;
-
-    do {
-        before = filling->rails;
-        for (size_t i = 0; i < filling->mr->domain->group->count && !rc; i++) {
-            const struct hmreg_mr *mr = mr_ext(filling->mr)->parts[i];
-
-            if (has_rail(filling, i) && !(mr && mr_ext(mr)->is_rail))
-                rc = finish_rail(filling, i);
-            if (!has_rail(filling, i))
-                end_rail(filling, i);
-        }
-    } while (!rc && filling->rails != before);
     return rc;
 }
 
 /* ---- filling ---------------------------------------------------------------------------- */
 
-/* A region that completes later keeps its state in its extension, and region_undo() needs that of a
- * job's, or of one that is bound after it is filled. The cache ends its own. */
-static bool needs_extension(const struct layout *layout, const struct hmreg_mr *mr)
+/* Is it system memory at its own address, without an identity or an iova, which completes at once,
+ * and is nothing bound to it? Such a region needs no extension. */
+static bool is_plain(const struct layout *layout, const struct hmreg_mr *mr)
 {
+    const struct request *request = &layout->request;
+    const struct hmem_range *memory = &layout->whole.range;
     const struct provider_caps *caps = &mr->domain->caps;
 
-    return !mr->slot_offset &&
-           (caps->async || caps->pends || layout->request.endpoints || !layout->joined);
+    return layout->joined && request->count == 1 && !mr->domain->group && !mr_ext(mr) &&
+           !request->dmabuf && !request->context && !request->endpoints &&
+           layout->whole.iface == HMREG_IFACE_SYSTEM && memory->device == -1 && !memory->identity &&
+           !request->options.set_iova &&
+           memory->host_addr == (uint64_t)(uintptr_t)request->iov->iov_base &&
+           (mr->slot_offset || !(caps->async || caps->pends));
 }
 
-static int choose_rails(struct filling *filling)
+static void begin_plain(struct filling *filling)
+{
+    struct natives_one *one = &filling->one;
+
+    one->asked = one->iov = *filling->layout->request.iov;
+    one->note = (struct mr_note){.owner = &one->natives};
+    one->rail = (struct mr_rail){.missing = NULL};
+    one->natives = (struct natives){
+        .members = 1,
+        .parts = 1,
+        .ranges = 1,
+        .made = &mr_body(filling->mr)->made,
+        .note = &one->note,
+        .asked = &one->asked,
+        .iov = &one->iov,
+        .rail = &one->rail,
+    };
+    filling->natives = &one->natives;
+}
+
+/* Gives the filling places for its registrations. */
+static int make_places(struct filling *filling, const struct ranges *ranges, size_t parts)
+{
+    const struct hmreg_domain *domain = filling->mr->domain;
+
+    if (parts > 1 && domain->caps.async)
+        return hmreg_fail(-EOPNOTSUPP,
+                          "a region of %zu segments would be as many registrations on %s, each "
+                          "with an event in the domain's queue: register each segment by itself",
+                          ranges->count, domain->caps.fabric);
+    filling->ranges = ranges;
+    filling->natives = natives_new(hmreg_group_count(domain), parts, ranges->iov, ranges->count);
+    return filling->natives ? 0 : fail_memory();
+}
+
+static int choose_members(struct filling *filling)
 {
     const struct layout *layout = filling->layout;
-    const struct iovec *first = layout->ranges.iov;
+    struct natives *natives = filling->natives;
     int rc = 0;
 
-    filling->rails = layout->request.rails ? layout->request.rails : UINT64_MAX;
-    if (!layout->request.rails)
-        rc = nearest_find(filling->mr->domain->group, &layout->whole, first->iov_len,
-                          &filling->order);
-    if (filling->order)
-        filling->rails = nearest_rails(filling->order);
-    mr_ext(filling->mr)->order = filling->order;
+    filling->rails = layout->request.rails;
+    if (!filling->rails)
+        rc = nearest_find(filling->mr->domain->group, &layout->whole, layout->ranges.iov->iov_len,
+                          &natives->order);
+    if (natives->order)
+        filling->rails = nearest_rails(natives->order);
+    else if (!filling->rails)
+        filling->rails = natives->members == 64 ? UINT64_MAX : BIT(natives->members) - 1;
     return rc;
 }
 
+/* What the group says counts on each member. */
 static int begin_group(struct filling *filling)
 {
+    const struct hmreg_domain *domain = filling->mr->domain;
     struct layout *layout = filling->layout;
-    struct hmreg_domain *domain = filling->mr->domain;
-    int rc = make_places(filling->mr, layout, &layout->ranges, domain->group->count, true);
 
     layout->shares = true;
     layout->request.any_key |= (domain->caps.mr_mode & HMREG_MR_PROV_KEY) != 0;
-    if (!(layout->request.flags & REQUEST_PARTS)) /* what the group says counts on each member */
+    if (!(layout->request.flags & REQUEST_PARTS))
         layout->request.flags |= (domain->flags & HMREG_DOMAIN_SINGLE  ? HMREG_REG_SINGLE
                                   : domain->flags & HMREG_DOMAIN_PARTS ? HMREG_REG_PARTS
                                                                        : 0);
-    rc = rc ? rc : choose_rails(filling);
-    for (size_t i = 0; layout_parts(layout) > 1 && !rc && i < domain->group->count; i++)
-        if (has_rail(filling, i))
-            rc = new_rail(filling, i);
-    return rc;
+    return choose_members(filling);
 }
 
 int filling_begin(struct filling *filling, struct layout *layout, struct hmreg_mr *mr)
 {
+    int rc = 0;
+
     filling->layout = layout;
+    filling->ranges = &layout->ranges;
     filling->mr = mr;
-    filling->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    filling->natives = NULL;
+    filling->extended = false;
+    filling->rails = 1;
     filling->missed = 0;
-    filling->order = NULL;
-    /* An entry of the cache has what an earlier registration left. */
-    mr_body(mr)->ext = NULL;
-    mr_body(mr)->key_taken = false;
-    if (mr->domain->group)
-        return begin_group(filling);
-    return layout_parts(layout) > 1 ? make_composite(mr, layout, &layout->ranges) : 0;
+    if (is_plain(layout, mr)) {
+        begin_plain(filling);
+        return 0;
+    }
+    filling->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    if (!mr_ext(mr))
+        rc = extend(filling);
+    rc = rc ? rc : make_places(filling, &layout->ranges, layout_parts(layout));
+    return rc || !mr->domain->group ? rc : begin_group(filling);
+}
+
+static int register_part(struct filling *filling, size_t member, size_t part)
+{
+    struct layout *layout = filling->layout;
+    struct hmreg_domain *domain = group_rail(filling->mr->domain, member);
+    struct request request;
+
+    if (layout->joined && filling->natives->parts == 1)
+        return register_one(layout, &layout->request, layout->ranges.found, filling->natives,
+                            domain, member);
+    request = layout_part(layout, filling->ranges, part);
+    return register_one(layout, &request, &filling->ranges->found[part], filling->natives, domain,
+                        member * filling->natives->parts + part);
 }
 
 int filling_part(struct filling *filling, size_t part)
 {
-    struct hmreg_mr *mr = filling->mr;
-    const struct group *group = mr->domain->group;
+    bool divides = false;
     int rc = 0;
 
-    if (!group && layout_parts(filling->layout) > 1)
-        return add_piece(mr, filling->layout, &filling->layout->ranges, part);
-    if (!group)
-        return fill_whole(filling->layout, mr, needs_extension(filling->layout, mr));
-    for (size_t i = 0; i < group->count && !rc; i++) {
-        bool made = layout_parts(filling->layout) == 1 || mr_ext(mr)->parts[i];
+    for (size_t i = 0; i < filling->natives->members && !rc; i++) {
+        if (is_wanted(filling, i))
+            rc = register_part(filling, i, part);
+        divides |= rc == REGISTER_DIVIDES;
+        rc = rc == REGISTER_DIVIDES ? 0 : miss_if_group(filling, i, rc);
+    }
+    return !rc && divides ? REGISTER_DIVIDES : rc;
+}
 
-        rc = made && has_rail(filling, i) ? fill_rail(filling, i, part) : 0;
-        if (rc)
-            rc = miss_locked(filling, i, rc);
+/* Deregisters what a member has. */
+static void undo_member(struct filling *filling, size_t member)
+{
+    struct natives *natives = filling->natives;
+
+    for (size_t i = 0; i < natives->parts; i++)
+        undo(natives, member * natives->parts + i, group_rail(filling->mr->domain, member),
+             filling->layout->request.endpoints);
+}
+
+static void undo_natives(struct filling *filling)
+{
+    struct hmreg_error before;
+
+    if (!filling->natives || filling->natives == &filling->one.natives)
+        return;
+    hmreg_error_save(&before);
+    for (size_t i = 0; i < filling->natives->members; i++)
+        undo_member(filling, i);
+    natives_leave(filling->natives);
+    filling->natives = NULL;
+    hmreg_error_restore(&before);
+}
+
+/* The region is to be several registrations on each member. Where it must be one, it is none. */
+static int check_divided(struct filling *filling, size_t member)
+{
+    const struct request *request = &filling->layout->request;
+
+    if (!is_wanted(filling, member) ||
+        !request_is_single(group_rail(filling->mr->domain, member), request))
+        return 0;
+    return hmreg_fail(-EXDEV,
+                      "the %zu bytes at %p are to be one registration here, and no single dmabuf "
+                      "contains them for another member: register each allocation by itself",
+                      request->iov->iov_len, request->iov->iov_base);
+}
+
+/* No dmabuf contains the range: its parts are the physical segments under it, on each member, so
+ * that the region never covers only a part of the range. Keeps why the whole was refused. */
+static int divide(struct filling *filling)
+{
+    struct layout *layout = filling->layout;
+    struct natives *whole = filling->natives;
+    int rc = layout_find_segments(filling->mr->domain->lib, layout);
+
+    if (rc == -EXDEV)
+        return register_refused(filling->mr->domain, layout, whole);
+    rc = rc ? rc : make_places(filling, &layout->segments, layout->segments.count);
+    if (rc) {
+        filling->natives = whole;
+        return rc;
+    }
+    natives_pass_on(whole, filling->natives);
+    for (size_t i = 0; i < whole->members; i++)
+        for (size_t j = 0; j < whole->parts; j++)
+            undo(whole, i * whole->parts + j, group_rail(filling->mr->domain, i), false);
+    natives_leave(whole);
+    for (size_t i = 0; i < filling->natives->members && !rc; i++)
+        rc = miss_if_group(filling, i, check_divided(filling, i));
+    return rc;
+}
+
+static int fill_parts(struct filling *filling)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < filling->natives->parts && !rc; i++)
+        rc = filling_part(filling, i);
+    if (rc != REGISTER_DIVIDES)
+        return rc;
+    rc = divide(filling);
+    return rc ? rc : fill_parts(filling);
+}
+
+/* Registers what a member lacks that came in the place of another, and binds it. */
+static int complete(struct filling *filling, size_t member)
+{
+    void *const *endpoints = filling->layout->request.endpoints;
+    struct hmreg_domain *domain = group_rail(filling->mr->domain, member);
+    struct natives *natives = filling->natives;
+    size_t first = member * natives->parts;
+    int rc = 0;
+
+    for (size_t i = 0; i < natives->parts && !rc; i++)
+        if (!natives->note[first + i].live)
+            rc = register_part(filling, member, i);
+    for (size_t i = 0; i < natives->parts && !rc && endpoints && endpoints[member]; i++) {
+        struct hmreg_mr_keys *made = &natives->made[first + i];
+
+        rc = domain->ops.bind(domain->self, made, endpoints[member], 0);
+        rc = rc ? rc : domain->ops.enable(domain->self, made);
     }
     return rc;
 }
 
+/* Completes each member, and ends those that are missed. */
+static int complete_all(struct filling *filling)
+{
+    uint64_t before, done = 0;
+    int rc = 0;
+
+    do {
+        before = filling->rails;
+        for (size_t i = 0; i < filling->natives->members && !rc; i++) {
+            if (is_wanted(filling, i) && !(done & BIT(i)))
+                rc = miss_if_group(filling, i, complete(filling, i));
+            done |= BIT(i) & filling->rails;
+            if (!is_wanted(filling, i))
+                undo_member(filling, i);
+        }
+    } while (!rc && filling->rails != before);
+    return rc;
+}
+
+/* A plain region whose key the fabric changed gets an extension, which keeps the one to give back.
+ * If there is no memory, deregisters the region; one that the fabric is busy with is taken without
+ * the key it asked for, which stays used. */
+static int keep_key(struct filling *filling)
+{
+    struct hmreg_domain *domain = filling->mr->domain;
+    struct natives *plain = filling->natives;
+    const struct mr_note note = *plain->note;
+    int rc = extend(filling);
+
+    rc = rc ? rc : make_places(filling, filling->ranges, 1);
+    if (!rc) {
+        *filling->natives->made = *plain->made;
+        *filling->natives->note = note;
+        filling->natives->note->owner = filling->natives;
+        return 0;
+    }
+    filling_undo(filling);
+    if (domain->ops.dereg(domain->self, plain->made) == -EBUSY) {
+        filling->natives = plain;
+        plain->note->key_taken = false;
+        return 0;
+    }
+    *plain->made = MR_NONE;
+    keys_give(&domain->keys, note.taken_key);
+    return rc;
+}
+
+/* The natives are the region's from now on. */
+static void take_over(struct filling *filling)
+{
+    struct mr_body *body = mr_body(filling->mr);
+    const struct mr_note *note = filling->natives->note;
+    struct mr_ext *ext = body->ext;
+
+    if (ext) {
+        describe(ext, filling->layout);
+        if (ext->before)
+            natives_leave(ext->before);
+        ext->before = ext->natives;
+        ext->natives = filling->natives;
+        note += mr_explained(filling->mr) * ext->natives->parts;
+        body->made = MR_NONE;
+    }
+    if (body->path != note->path)
+        body->path = note->path;
+    body->key_taken = !ext && note->key_taken;
+    mr_set_head(filling->mr);
+}
+
 int filling_end(struct filling *filling)
 {
-    struct hmreg_mr *mr = filling->mr;
-    int rc = mr->domain->group ? finish_rails(filling) : 0;
+    const struct natives *natives = filling->natives;
+    int rc = 0;
 
-    if (!rc && (mr->domain->group || layout_parts(filling->layout) > 1))
-        finish(mr);
+    if (natives != &filling->one.natives)
+        rc = complete_all(filling);
+    else if (natives->note->key_taken && natives->note->taken_key != natives->made->key)
+        rc = keep_key(filling);
+    if (!rc)
+        take_over(filling);
     return rc;
 }
 
 void filling_undo(struct filling *filling)
 {
-    struct hmreg_mr *mr = filling->mr;
-
-    for (size_t i = 0; mr_rails(mr) && i < mr_ext(mr)->part_count; i++)
-        end_rail(filling, i);
-    clear(mr);
+    undo_natives(filling);
+    if (!filling->extended)
+        return;
+    mr_ext_free(mr_ext(filling->mr));
+    mr_body(filling->mr)->ext = NULL;
 }
 
-int region_fill(struct layout *layout, struct hmreg_mr *mr)
+int region_refill(struct layout *layout, struct hmreg_mr *mr)
 {
     uint64_t flags = layout->request.flags; /* the caller's, also in the get's next round */
     struct hmreg_error_guard guard;
@@ -635,9 +710,7 @@ int region_fill(struct layout *layout, struct hmreg_mr *mr)
 
     hmreg_error_guard(&guard); /* neither the refusal of a path nor a key in use is a failure */
     rc = filling_begin(&filling, layout, mr);
-
-    for (size_t i = 0; i < layout_parts(layout) && !rc; i++)
-        rc = filling_part(&filling, i);
+    rc = rc ? rc : fill_parts(&filling);
     rc = rc ? rc : filling_end(&filling);
     if (rc)
         filling_undo(&filling);
@@ -645,4 +718,10 @@ int region_fill(struct layout *layout, struct hmreg_mr *mr)
     layout_close(layout);
     hmreg_error_unguard(&guard, !rc);
     return rc;
+}
+
+int region_fill(struct layout *layout, struct hmreg_mr *mr)
+{
+    mr_body(mr)->ext = NULL; /* an entry of the cache has what an earlier registration left */
+    return region_refill(layout, mr);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Makes regions from layouts and ends them. A region is one registration, or has parts: pieces on
- * its domain, or on a group a rail for each member, which may have pieces itself. The callers
- * publish regions: explicit.c and job.c explicit ones, get_slow.c cached ones.
+ * Registers the native registrations of regions, and ends them. The callers publish regions:
+ * explicit.c and job.c explicit ones, get_slow.c cached ones.
  */
 #ifndef HMREG_CORE_MR_REGION_H
 #define HMREG_CORE_MR_REGION_H
@@ -16,26 +15,41 @@ int region_new(struct hmreg_domain *domain, const struct layout *layout, struct 
  */
 void region_free(struct hmreg_mr *mr);
 
-/* Registers a resolved layout into a region of region_new(), or into one that the cache owns, which
- * has its domain, range, access rights and iface. On failure nothing stays registered but what the
- * fabric is too busy to deregister: see undone_retry(). Closes the layout's exports. On a group, if
- * a rail fails, no rail stays; with HMREG_GROUP_PARTIAL, or where the group chooses its nearest
- * members, only if all fail, or one does for want of memory, room or keys; the error's text names
- * the rail. Errors of hmreg_mr_reg(). */
+/* Registers a resolved layout in a region of region_new(), or in one that the cache owns, which has
+ * its domain, range, access rights and iface; with request.endpoints, binds and enables it. On
+ * failure nothing stays registered but what the fabric is too busy to deregister: see
+ * undone_retry(). Closes the layout's exports. On a group, if a member fails, none stays; with
+ * HMREG_GROUP_PARTIAL, or where the group chooses its nearest members, only if all fail, or one
+ * does for want of memory, room or keys; the error's text names the rail. Errors of hmreg_mr_reg().
+ */
 int region_fill(struct layout *layout, struct hmreg_mr *mr);
+/* The same for a suspended region, which after a failure is as it was. */
+int region_refill(struct layout *layout, struct hmreg_mr *mr);
+
+/* What natives of a region without an extension are made of. */
+struct natives_one {
+    struct natives natives;
+    struct mr_note note;
+    struct iovec asked, iov;
+    struct mr_rail rail;
+};
 
 /* The steps of region_fill(), for a job, whose threads register the parts. */
 struct filling {
     struct layout *layout;
+    const struct ranges *ranges; /* what the parts are: the layout's ranges, or its segments */
     struct hmreg_mr *mr;
-    pthread_mutex_t lock;    /* held to change the next two and the reasons of a group's region */
-    _Atomic uint64_t rails;  /* bit i: rail i is wanted */
-    _Atomic uint64_t missed; /* bit i: the region does without rail i */
-    const struct nearest_order *order; /* replaces a rail that is missed; NULL: nothing does */
+    struct natives *natives;
+    bool extended;           /* the region's extension was made for this filling */
+    pthread_mutex_t lock;    /* held to change the next three */
+    _Atomic uint64_t rails;  /* bit i: member i is wanted */
+    _Atomic uint64_t missed; /* bit i: the region does without member i */
+    int first_missed;        /* the member, if one is missed */
+    struct natives_one one;
 };
 
-/* Prepares the region for its parts. -ENOMEM; -EOPNOTSUPP: the registrations would complete one by
- * one in the caller's event queue. */
+/* Prepares the region for its parts. After a failure too call filling_undo(). -ENOMEM; -EOPNOTSUPP:
+ * the registrations would complete one by one in the caller's event queue. */
 int filling_begin(struct filling *filling, struct layout *layout, struct hmreg_mr *mr);
 /* Registers a part, on all members. Several threads may register one each at the same time. Errors
  * of hmreg_mr_regattr(). */
@@ -46,16 +60,14 @@ int filling_end(struct filling *filling);
  * error. */
 void filling_undo(struct filling *filling);
 
-/* Deregisters a region of one registration, unless it is suspended, and gives its key back. */
-int region_deregister(struct hmreg_mr *mr);
-/* Deregisters and frees a region. -EBUSY: the region is unchanged; try again. After any other
- * failure of the fabric the region is freed and the failure returned. Parts that were deregistered
- * before a busy one stay deregistered. */
+/* Deregisters and frees a region. -EBUSY: nothing changed, or some of several registrations are
+ * deregistered; try again. After any other failure of the fabric the region is freed and the
+ * failure returned. */
 int region_destroy(struct hmreg_mr *mr);
-
-/* Deregisters and frees a region with an extension that no caller has, or leaves it to
- * undone_retry(). */
-void region_undo(struct hmreg_mr *mr);
+/* Deregisters what the region consists of, and sets its keys to none; it stays. -EBUSY: the fabric
+ * is busy with some of its registrations, which stay; try again. After any other failure of the
+ * fabric the registration counts as ended, and the failure is returned. */
+int region_suspend(struct hmreg_mr *mr);
 
 /* Registrations that a failed call has to undo. No caller has them, so the domain keeps those that
  * the fabric does not deregister yet (-EBUSY), with their keys. undone_retry() tries again to

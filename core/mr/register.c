@@ -26,9 +26,10 @@ struct attempt {
     struct layout *layout;
     const struct request *request;
     const struct resolved *found; /* request->count: the memory of each range */
-    struct mr_body *body;         /* of the region to fill; paths but SYSTEM need body->ext */
-    struct refusals *whole;       /* out, with -EXDEV: see register_one(); or NULL */
-    struct iovec *iov;            /* request->count: the ranges as they are to be registered */
+    struct hmreg_mr_keys *made;   /* the registration fills these two */
+    struct mr_note *note;
+    struct iovec *iov;        /* request->count: the ranges as they are to be registered */
+    struct mapping *mappings; /* the same; NULL: plain host memory */
     uint64_t key;
     enum hmreg_way way;      /* of path dmabuf */
     struct refusals refused; /* so far; owned */
@@ -72,7 +73,7 @@ static int call_provider(struct attempt *attempt, const struct hmreg_dmabuf *dma
     };
 
     name_device(attempt, &below);
-    return domain->ops.reg(domain->self, &below, &attempt->body->made, &attempt->why);
+    return domain->ops.reg(domain->self, &below, attempt->made, &attempt->why);
 }
 
 /* Makes the thread's last error, which a vendor's runtime reported, the reason of a refusal. */
@@ -211,13 +212,13 @@ static int try_dmabuf(struct attempt *attempt)
     }
     if (!rc)
         way_taken(attempt->domain, *way, found->iface, found->range.device);
-    attempt->body->ext->way = rc ? HMREG_WAY_NONE : (uint8_t)*way;
+    attempt->note->way = rc ? HMREG_WAY_NONE : (uint8_t)*way;
     return rc;
 }
 
 static int map_range(struct attempt *attempt, size_t index)
 {
-    struct mapping *mapping = &attempt->body->ext->mappings[index];
+    struct mapping *mapping = &attempt->mappings[index];
     struct hmreg_dmabuf dmabuf;
     int rc = export_range(attempt, index, &dmabuf);
 
@@ -232,21 +233,18 @@ static int map_range(struct attempt *attempt, size_t index)
 
 static int try_mapped(struct attempt *attempt)
 {
-    struct mr_ext *ext = attempt->body->ext;
+    size_t count = attempt->request->count;
     int rc = 0;
 
     attempt->way = HMREG_WAY_NONE;
-    ext->mappings = calloc(ext->count, sizeof(*ext->mappings));
-    if (!ext->mappings)
-        return hmreg_fail(-ENOMEM, "hmreg has no memory for a mapping");
-    for (size_t i = 0; i < ext->count && !rc; i++)
+    for (size_t i = 0; i < count && !rc; i++)
         rc = map_range(attempt, i);
     if (!rc)
         rc = call_provider(attempt, NULL);
-    if (rc) {
-        mr_ext_unmap(ext);
-        memcpy(attempt->iov, attempt->request->iov, ext->count * sizeof(*ext->iov));
-    }
+    for (size_t i = 0; i < count && rc; i++)
+        mapping_close(&attempt->mappings[i]);
+    if (rc)
+        memcpy(attempt->iov, attempt->request->iov, count * sizeof(*attempt->iov));
     return rc;
 }
 
@@ -322,8 +320,8 @@ static bool takes_several(const struct attempt *attempt)
     return false;
 }
 
-int refuse_all(const struct hmreg_domain *domain, const struct resolved *found,
-               const struct refusals *refused)
+static int refuse_all(const struct hmreg_domain *domain, const struct resolved *found,
+                      const struct refusals *refused)
 {
     const struct hmreg_reason *last = &refused->reasons[refused->count - 1];
 
@@ -336,6 +334,29 @@ int refuse_all(const struct hmreg_domain *domain, const struct resolved *found,
                       hmreg_path_name(last->path), last->text);
 }
 
+int register_refused(const struct hmreg_domain *domain, const struct layout *layout,
+                     const struct natives *natives)
+{
+    size_t member = 0;
+
+    while (!natives->rail[member].refused.count)
+        member++;
+    return refuse_all(domain, &layout->whole, &natives->rail[member].refused);
+}
+
+static int refuse_parts(const struct attempt *attempt)
+{
+    const struct iovec *range = attempt->request->iov;
+
+    explain_keep(attempt->found->iface, attempt->found->range.device, attempt->refused.reasons,
+                 attempt->refused.count);
+    return hmreg_fail(-EXDEV,
+                      "no single dmabuf contains the %zu bytes at %p, which are to be one "
+                      "registration: pass each allocation by itself, or HMREG_REG_PARTS (or "
+                      "HMREG_DOMAIN_PARTS) and use hmreg_mr_piece()",
+                      range->iov_len, range->iov_base);
+}
+
 static int all_refused(struct attempt *attempt)
 {
     struct refusals *refused = &attempt->refused;
@@ -343,11 +364,9 @@ static int all_refused(struct attempt *attempt)
     if (!refused->reasons)
         return hmreg_fail(-EOPNOTSUPP, "config->order of this domain has no path that a caller's "
                                        "dmabuf can take");
-    if (attempt->whole && takes_several(attempt)) {
-        *attempt->whole = *refused;
-        refused->reasons = NULL;
-        return -EXDEV;
-    }
+    if (attempt->layout->joined && takes_several(attempt))
+        return request_is_single(attempt->domain, attempt->request) ? refuse_parts(attempt)
+                                                                    : REGISTER_DIVIDES;
     return refuse_all(attempt->domain, attempt->found, refused);
 }
 
@@ -363,7 +382,7 @@ static int try_paths(struct attempt *attempt)
             continue;
         rc = try_path(attempt, *path);
         if (rc == 0) {
-            attempt->body->path = *path;
+            attempt->note->path = (uint8_t)*path;
             return 0;
         }
         if (!attempt->why.code) /* not a refusal of this path but an error of the request */
@@ -417,7 +436,8 @@ static int register_with_key(struct attempt *attempt)
             return rc;
         rc = try_paths(attempt);
         if (rc == 0) {
-            attempt->body->key_taken = true;
+            attempt->note->key_taken = true;
+            attempt->note->taken_key = attempt->key;
             return 0;
         }
         keys_give(&attempt->domain->keys, attempt->key);
@@ -457,56 +477,42 @@ static int run(struct attempt *attempt)
     return wants_key(attempt) ? register_with_key(attempt) : try_paths(attempt);
 }
 
-/* Gives a region of plain memory the extension that keeps its taken key. If there is no memory,
- * deregisters the region; one that the fabric is busy with is taken without the key it asked for,
- * which stays used. */
-static int keep_key(const struct attempt *attempt)
+/* Of a rail those are kept of its first part, or of the range that is divided. */
+static void keep_refusals(struct natives *natives, size_t index, struct refusals *refused)
 {
-    struct hmreg_domain *domain = attempt->domain;
-    struct mr_ext *ext = mr_ext_new(attempt->request->iov, 1, 0);
+    struct mr_rail *rail = &natives->rail[index / natives->parts];
 
-    if (!ext && domain->ops.dereg(domain->self, &attempt->body->made) == -EBUSY) {
-        attempt->body->key_taken = false;
-        return 0;
-    }
-    if (!ext) {
-        keys_give(&domain->keys, attempt->key);
-        return hmreg_fail(-ENOMEM, "hmreg has no memory for a region");
-    }
-    ext->device = -1;
-    ext->taken_key = attempt->key;
-    attempt->body->ext = ext;
-    return 0;
+    if (index % natives->parts || rail->refused.reasons)
+        free(refused->reasons);
+    else
+        rail->refused = *refused;
 }
 
 int register_one(struct layout *layout, const struct request *request, const struct resolved *found,
-                 struct refusals *whole, struct hmreg_mr *mr)
+                 struct natives *natives, struct hmreg_domain *domain, size_t index)
 {
-    struct mr_ext *ext = mr_ext(mr);
-    struct iovec plain = *request->iov;
+    size_t range = index / natives->parts * natives->ranges + index % natives->parts;
     struct attempt attempt; /* not cleared: why takes most of it, see begin_reason() */
     int rc;
 
-    attempt.domain = mr->domain;
+    attempt.domain = domain;
     attempt.layout = layout;
     attempt.request = request;
     attempt.found = found;
-    attempt.body = mr_body(mr);
-    attempt.whole = whole;
-    attempt.iov = ext ? ext->iov : &plain;
+    attempt.made = &natives->made[index];
+    attempt.note = &natives->note[index];
+    attempt.iov = &natives->iov[range];
+    attempt.mappings = natives->mappings ? &natives->mappings[range] : NULL;
     attempt.key = 0;
     attempt.way = HMREG_WAY_NONE;
     attempt.refused = (struct refusals){0, NULL};
+    attempt.note->way = HMREG_WAY_NONE;
+    attempt.note->key_taken = false;
     rc = run(&attempt);
-    if (!rc)
-        mr_set_head(mr, &attempt.body->made.keys, 1);
-    if (ext) {
-        ext->refused = attempt.refused;
-        ext->taken_key = attempt.key;
-        return rc;
-    }
-    free(attempt.refused.reasons);
-    if (!rc && attempt.body->key_taken && attempt.key != attempt.body->made.keys.key)
-        return keep_key(&attempt);
+    attempt.note->live = !rc;
+    if (!rc || rc == REGISTER_DIVIDES)
+        keep_refusals(natives, index, &attempt.refused);
+    else
+        free(attempt.refused.reasons);
     return rc;
 }

@@ -7,17 +7,19 @@
 
 #include "core/mr/layout.h"
 
-/* Registers a resolved part of a layout in a region. Its extension has the ranges; without one the
- * memory is one range of host memory at its own address, and the region gets an extension only if
- * the fabric gives it another key than requested. Errors of hmreg_mr_reg(). If whole is not NULL,
- * also -EXDEV: no single dmabuf contains the range, but several might; then the caller owns the
- * refusals in *whole and no error is recorded. */
-int register_one(struct layout *layout, const struct request *request, const struct resolved *found,
-                 struct refusals *whole, struct hmreg_mr *mr);
+/* No single dmabuf contains the range, but several might. */
+#define REGISTER_DIVIDES 1
 
-/* Fails because every path refused, and keeps the reasons for hmreg_mr_explain(). Returns
- * -EOPNOTSUPP; for host memory, which has one path, that path's own error. */
-int refuse_all(const struct hmreg_domain *domain, const struct resolved *found,
-               const struct refusals *refused);
+/* Registers a resolved part of a layout on a domain, as one of the natives. Errors of
+ * hmreg_mr_reg(). REGISTER_DIVIDES, without an error: of a layout of one part, which the request
+ * permits to be several; why the whole was refused is kept in the natives' rail. Several threads
+ * may register different ones at the same time. */
+int register_one(struct layout *layout, const struct request *request, const struct resolved *found,
+                 struct natives *natives, struct hmreg_domain *domain, size_t index);
+
+/* Fails because the segments of a layout that was to be divided cannot be found either, with the
+ * reasons that the natives keep. -EOPNOTSUPP. */
+int register_refused(const struct hmreg_domain *domain, const struct layout *layout,
+                     const struct natives *natives);
 
 #endif

@@ -38,6 +38,15 @@ static int fail_memory(size_t bytes)
     return hmreg_fail(-ENOMEM, "hmreg has no memory for %zu bytes of a token", bytes);
 }
 
+/* What a token has of one of a region's registrations. The region is of no group, or a rail. */
+struct owner {
+    const struct hmreg_mr *mr;
+    size_t native;
+    size_t first, last;  /* its ranges: [first, last) */
+    uint64_t start;      /* bytes of the region that lie before it */
+    uint64_t begin, end; /* the part of it, from its first byte */
+};
+
 /* With room for a segment of each of the region's ranges. -ENOMEM. */
 static int begin_draft(struct draft *draft, const struct hmreg_mr *mr)
 {
@@ -89,19 +98,21 @@ static void add_segment(struct draft *draft, uint64_t base, uint64_t len, uint64
                       &segment);
 }
 
-/* Adds the part [begin, end) of one registration. With HMREG_MR_VIRT_ADDR each range is a segment
+/* Adds a segment, or several, of one registration. With HMREG_MR_VIRT_ADDR each range is a segment
  * with its own address, unless the caller chose the address of the first byte; else all ranges
  * together are one segment that starts at 0. */
-static void add_segments(struct draft *draft, const struct hmreg_mr *mr, uint64_t begin,
-                         uint64_t end, uint64_t key)
+static void add_segments(struct draft *draft, const struct owner *owner, uint64_t key)
 {
-    uint64_t base = mr_has_iova(mr) ? mr_ext(mr)->iova : 0, start = 0;
+    const struct hmreg_mr *mr = owner->mr;
+    uint64_t begin = owner->begin, end = owner->end, start = 0;
 
     if (mr_has_iova(mr) || !(mr->domain->caps.mr_mode & HMREG_MR_VIRT_ADDR)) {
+        uint64_t base = mr_has_iova(mr) ? mr_ext(mr)->iova + owner->start : 0;
+
         add_segment(draft, base + begin, end - begin, key);
         return;
     }
-    for (size_t i = 0; i < mr_count(mr) && start < end; i++) {
+    for (size_t i = owner->first; i < owner->last && start < end; i++) {
         struct iovec iov = mr_iov(mr, i);
         uint64_t from = begin > start ? begin - start : 0;
         uint64_t to = end - start < iov.iov_len ? end - start : iov.iov_len;
@@ -114,89 +125,91 @@ static void add_segments(struct draft *draft, const struct hmreg_mr *mr, uint64_
 
 /* The base of a raw key is the address of the registration's first byte, whatever add_segments()
  * takes for it. */
-static void rebase(struct draft *draft, const struct hmreg_mr *mr, uint64_t begin, unsigned index,
-                   uint64_t base)
+static void rebase(struct draft *draft, const struct owner *owner, unsigned index, uint64_t base)
 {
+    const struct hmreg_mr *mr = owner->mr;
     uint8_t *place = draft->segment + (size_t)index * TOKEN_SEGMENT_BYTES;
     struct token_segment segment = token_segment(&draft->token, index);
 
-    if (!(mr->domain->caps.mr_mode & HMREG_MR_VIRT_ADDR) || begin < mr_iov(mr, 0).iov_len)
-        segment.base = base + begin;
+    if (!(mr->domain->caps.mr_mode & HMREG_MR_VIRT_ADDR) ||
+        owner->begin < mr_iov(mr, owner->first).iov_len)
+        segment.base = base + owner->begin;
     token_put_segment(place, &segment);
     if (!index)
         draft->token.raw_base = base;
 }
 
 /* Asks for the registration's raw key, behind those that the draft has. */
-static int ask_raw(struct draft *draft, const struct hmreg_mr *mr, uint64_t *base, size_t *size)
+static int ask_raw(struct draft *draft, const struct owner *owner, uint64_t *base, size_t *size)
 {
-    const struct hmreg_domain *domain = mr->domain;
+    const struct hmreg_domain *domain = owner->mr->domain;
     size_t used = draft->token.raw_size;
 
     *size = draft->raw_room - used;
-    return domain->ops.raw_key(domain->self, &mr_body(mr)->made, base, draft->raw + used, size);
+    return domain->ops.raw_key(domain->self, mr_native(owner->mr, owner->native), base,
+                               draft->raw + used, size);
 }
 
-static int take_raw(struct draft *draft, const struct hmreg_mr *mr, uint64_t *base, size_t *size)
+static int take_raw(struct draft *draft, const struct owner *owner, uint64_t *base, size_t *size)
 {
     struct hmreg_error_guard guard;
     int rc;
 
     hmreg_error_guard(&guard);
-    rc = ask_raw(draft, mr, base, size);
+    rc = ask_raw(draft, owner, base, size);
     while (rc == -HMREG_ETOOSMALL) {
         rc = grow_raw(draft, *size);
-        rc = rc ? rc : ask_raw(draft, mr, base, size);
+        rc = rc ? rc : ask_raw(draft, owner, base, size);
     }
     hmreg_error_unguard(&guard, !rc);
     return rc;
 }
 
 /* The same where keys are raw: adds the key's bytes. index: of the key in the token. */
-static int add_raw(struct draft *draft, const struct hmreg_mr *mr, uint64_t begin, uint64_t end,
-                   unsigned index)
+static int add_raw(struct draft *draft, const struct owner *owner, unsigned index)
 {
     struct token *token = &draft->token;
     unsigned first = token->segments;
     uint64_t base = 0;
     size_t size;
-    int rc = take_raw(draft, mr, &base, &size);
+    int rc = take_raw(draft, owner, &base, &size);
 
     if (rc)
         return rc;
     token->raw_size = (uint16_t)(token->raw_size + size);
-    add_segments(draft, mr, begin, end, index);
-    rebase(draft, mr, begin, first, base);
+    add_segments(draft, owner, index);
+    rebase(draft, owner, first, base);
     return 0;
 }
 
-static int add_registration(struct draft *draft, const struct hmreg_mr *mr, uint64_t begin,
-                            uint64_t end, unsigned index)
+static int add_registration(struct draft *draft, const struct owner *owner, unsigned index)
 {
-    if (mr->domain->caps.mr_mode & HMREG_MR_RAW)
-        return add_raw(draft, mr, begin, end, index);
-    add_segments(draft, mr, begin, end, mr_current_registration(mr).keys.key);
+    if (owner->mr->domain->caps.mr_mode & HMREG_MR_RAW)
+        return add_raw(draft, owner, index);
+    add_segments(draft, owner, mr_current(owner->mr, owner->native).key);
     return 0;
 }
 
-/* Of a composite, only the pieces that have a byte of the part, and of each only that part. */
+/* Of several registrations, only those that have a byte of the part, and of each only that part. */
 static int add_registrations(struct draft *draft, const struct hmreg_mr *mr, uint64_t begin,
                              uint64_t end)
 {
-    uint64_t start = 0;
+    struct owner owner = {mr, 0, 0, mr_count(mr), 0, begin, end};
     unsigned index = 0;
     int rc = 0;
 
-    if (!mr_pieces(mr))
-        return add_registration(draft, mr, begin, end, 0);
-    for (size_t i = 0; i < mr_count(mr) && start < end && !rc; i++) {
-        const struct hmreg_mr *piece = mr_pieces(mr)[i];
-        uint64_t from = begin > start ? begin - start : 0;
-        uint64_t to = end - start < mr_len(piece) ? end - start : mr_len(piece);
+    if (mr_parts(mr) == 1)
+        return add_registration(draft, &owner, 0);
+    for (size_t i = 0; i < mr_parts(mr) && owner.start < end && !rc; i++) {
+        uint64_t len = mr_iov(mr, i).iov_len, before = owner.start;
 
-        if (from < to)
-            rc = add_registration(draft, piece, from, to, index++);
-        start += mr_len(piece);
+        owner.native = owner.first = i;
+        owner.last = i + 1;
+        owner.begin = begin > before ? begin - before : 0;
+        owner.end = end - before < len ? end - before : len;
+        if (owner.begin < owner.end)
+            rc = add_registration(draft, &owner, index++);
+        owner.start += len;
     }
     return rc;
 }
@@ -338,8 +351,8 @@ static int size_rails(const struct hmreg_mr *mr, uint64_t begin, uint64_t end, s
     int rc = 0;
 
     for (size_t i = 0; i < mr->domain->group->count && !rc; i++)
-        if (mr_rails(mr)[i])
-            rc = size_of(mr_rails(mr)[i], begin, end, &sizes[i]);
+        if (mr_live(mr, i * mr_parts(mr)))
+            rc = size_of(&mr_ext(mr)->handles[i].mr, begin, end, &sizes[i]);
     return rc;
 }
 
@@ -359,7 +372,7 @@ static int pack_rails(const struct hmreg_mr *mr, uint64_t begin, uint64_t end, u
     at = rails_token_begin(buf, sizes, count);
     for (size_t i = 0; i < count && !rc; at += sizes[i++])
         if (sizes[i])
-            rc = pack(mr_rails(mr)[i], begin, end, at, &sizes[i]);
+            rc = pack(&mr_ext(mr)->handles[i].mr, begin, end, at, &sizes[i]);
     if (rc)
         return rc;
     rails_token_end(buf, needed);
@@ -370,7 +383,8 @@ static int pack_rails(const struct hmreg_mr *mr, uint64_t begin, uint64_t end, u
 static int pack_part(const struct hmreg_mr *mr, uint64_t begin, uint64_t end, void *buf,
                      size_t *size)
 {
-    return mr_rails(mr) ? pack_rails(mr, begin, end, buf, size) : pack(mr, begin, end, buf, size);
+    return mr_of_group(mr) ? pack_rails(mr, begin, end, buf, size)
+                           : pack(mr, begin, end, buf, size);
 }
 
 int hmreg_mr_pack(const struct hmreg_mr *mr, void *buf, size_t *size)
@@ -402,13 +416,13 @@ static int check_single(const struct hmreg_mr *mr, const char *provider_name)
 
     if (rc)
         return rc;
-    if (mr_rails(mr))
+    if (mr_of_group(mr))
         return hmreg_fail(-EOPNOTSUPP, "mr: a group's region has no memory windows, its rails have "
                                        "(hmreg_mr_rail())");
     if (strcmp(domain->ops.name, provider_name) != 0)
         return hmreg_fail(-EOPNOTSUPP, "mr: its domain is of %s; only %s has memory windows",
                           domain->ops.name, provider_name);
-    if (mr_pieces(mr))
+    if (mr_parts(mr) > 1)
         return hmreg_fail(-EOPNOTSUPP,
                           "mr: the region is a composite of %zu registrations; a "
                           "memory window is of one (HMREG_REG_SINGLE)",
@@ -428,8 +442,8 @@ int hmreg_mr_subrange(const struct hmreg_mr *mr, const char *provider_name, cons
         return rc;
     *out = (struct provider_subrange){
         .self = mr->domain->self,
-        .made = &mr_body(mr)->made,
-        .path = (enum hmreg_path)mr_body(mr)->path,
+        .made = mr_native(mr, 0),
+        .path = mr_path(mr),
         .base = begin +
                 (mr_has_iova(mr) ? mr_ext(mr)->iova : (uint64_t)(uintptr_t)mr_iov(mr, 0).iov_base),
         .len = len,
@@ -508,7 +522,7 @@ static int check_regions(struct hmreg_mr *const *mrs, size_t count)
         rc = hmreg_fail(-EINVAL, "count is 0; it must be at least 1");
     for (size_t i = 0; i < count && !rc; i++) {
         rc = check_region(mrs[i]);
-        if (!rc && mr_rails(mrs[i]))
+        if (!rc && mr_of_group(mrs[i]))
             rc =
                 hmreg_fail(-EINVAL, "the region is of a group: pack its rails, one for each member "
                                     "(hmreg_mr_rail())");

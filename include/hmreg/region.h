@@ -32,6 +32,8 @@ struct hmreg_mr_keys {
     uint64_t key;  /* as hmreg_mr_key() */
     uint32_t lkey; /* as hmreg_mr_lkey() */
     uint32_t rkey; /* as hmreg_mr_rkey() */
+    void *native;  /* as hmreg_mr_native() */
+    void *priv;    /* the library's */
 };
 
 struct hmreg_mr_head {

@@ -141,17 +141,17 @@ struct loopback_access {
 };
 
 /* provider_ops. */
-int region_reg(void *self, const struct provider_request *req, struct provider_mr *out,
+int region_reg(void *self, const struct provider_request *req, struct hmreg_mr_keys *out,
                struct hmreg_reason *why);
-int region_dereg(void *self, struct provider_mr *mr);
-void region_revoke(void *self, struct provider_mr *mr);
-int region_bind(void *self, struct provider_mr *mr, void *object, uint64_t flags);
-void region_unbind(void *self, struct provider_mr *mr);
-bool region_is_bound(void *self, const struct provider_mr *mr);
-int region_enable(void *self, struct provider_mr *mr);
-int region_refresh(void *self, struct provider_mr *mr, const struct iovec *iov, size_t count,
+int region_dereg(void *self, struct hmreg_mr_keys *mr);
+void region_revoke(void *self, struct hmreg_mr_keys *mr);
+int region_bind(void *self, struct hmreg_mr_keys *mr, void *object, uint64_t flags);
+void region_unbind(void *self, struct hmreg_mr_keys *mr);
+bool region_is_bound(void *self, const struct hmreg_mr_keys *mr);
+int region_enable(void *self, struct hmreg_mr_keys *mr);
+int region_refresh(void *self, struct hmreg_mr_keys *mr, const struct iovec *iov, size_t count,
                    uint64_t flags);
-int region_raw_key(void *self, const struct provider_mr *mr, uint64_t *base, uint8_t *key,
+int region_raw_key(void *self, const struct hmreg_mr_keys *mr, uint64_t *base, uint8_t *key,
                    size_t *size);
 
 /* Checks the whole access, then copies between the region and local memory; local NULL: copies
@@ -171,7 +171,7 @@ bool regions_any(struct loopback *loopback);
 /* ---- events (loopback_events.c) --------------------------------------------------------- */
 
 /* provider_ops. */
-void events_published(void *self, struct provider_mr *mr, struct hmreg_mr *region, void *context);
+void events_published(void *self, struct hmreg_mr_keys *mr, struct hmreg_mr *region, void *context);
 /* Removes a region's unread event from the queue. The caller holds the domain's lock. */
 void events_forget(struct loopback *loopback, const struct region *region);
 

@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <time.h>
 
-void events_published(void *self, struct provider_mr *mr, struct hmreg_mr *public, void *context)
+void events_published(void *self, struct hmreg_mr_keys *mr, struct hmreg_mr *public, void *context)
 {
     struct loopback *loopback = self;
     struct region *region = mr->priv;

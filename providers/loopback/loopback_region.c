@@ -187,7 +187,7 @@ static int region_fill(struct loopback *loopback, struct region *region,
     return 0;
 }
 
-int region_reg(void *self, const struct provider_request *req, struct provider_mr *out,
+int region_reg(void *self, const struct provider_request *req, struct hmreg_mr_keys *out,
                struct hmreg_reason *why)
 {
     struct loopback *loopback = self;
@@ -203,12 +203,9 @@ int region_reg(void *self, const struct provider_request *req, struct provider_m
         region_free(region);
         return rc;
     }
-    *out = (struct provider_mr){
-        .keys =
-            {
-                .desc = descs ? region : NULL,
-                .key = loopback->mr_mode & HMREG_MR_RAW ? HMREG_KEY_NOTAVAIL : region->key,
-            },
+    *out = (struct hmreg_mr_keys){
+        .desc = descs ? region : NULL,
+        .key = loopback->mr_mode & HMREG_MR_RAW ? HMREG_KEY_NOTAVAIL : region->key,
         .priv = region,
     };
     return 0;
@@ -223,7 +220,7 @@ static bool is_bound(const struct region *region)
     return bound;
 }
 
-bool region_is_bound(void *self, const struct provider_mr *mr)
+bool region_is_bound(void *self, const struct hmreg_mr_keys *mr)
 {
     struct loopback *loopback = self;
     bool bound;
@@ -234,7 +231,7 @@ bool region_is_bound(void *self, const struct provider_mr *mr)
     return bound;
 }
 
-int region_dereg(void *self, struct provider_mr *mr)
+int region_dereg(void *self, struct hmreg_mr_keys *mr)
 {
     struct loopback *loopback = self;
     struct region *region = mr->priv;
@@ -259,14 +256,14 @@ int region_dereg(void *self, struct provider_mr *mr)
     return 0;
 }
 
-void region_revoke(void *self, struct provider_mr *mr)
+void region_revoke(void *self, struct hmreg_mr_keys *mr)
 {
     struct region *region = mr->priv;
 
     atomic_store(&region->revoked, true);
 }
 
-int region_raw_key(void *self, const struct provider_mr *mr, uint64_t *base, uint8_t *key,
+int region_raw_key(void *self, const struct hmreg_mr_keys *mr, uint64_t *base, uint8_t *key,
                    size_t *size)
 {
     const struct loopback *loopback = self;
@@ -336,7 +333,7 @@ static int tie_counter(struct loopback *loopback, struct region *region,
                       LOOPBACK_COUNTERS_MAX);
 }
 
-int region_bind(void *self, struct provider_mr *mr, void *object, uint64_t flags)
+int region_bind(void *self, struct hmreg_mr_keys *mr, void *object, uint64_t flags)
 {
     struct loopback *loopback = self;
     struct region *region = mr->priv;
@@ -375,7 +372,7 @@ void regions_untie(struct loopback *loopback, const void *object)
     pthread_mutex_unlock(&loopback->lock);
 }
 
-void region_unbind(void *self, struct provider_mr *mr)
+void region_unbind(void *self, struct hmreg_mr_keys *mr)
 {
     struct loopback *loopback = self;
     struct region *region = mr->priv;
@@ -385,7 +382,7 @@ void region_unbind(void *self, struct provider_mr *mr)
     pthread_mutex_unlock(&loopback->lock);
 }
 
-int region_enable(void *self, struct provider_mr *mr)
+int region_enable(void *self, struct hmreg_mr_keys *mr)
 {
     struct loopback *loopback = self;
     struct region *region = mr->priv;
@@ -434,7 +431,7 @@ static int refresh_parts(struct region *region, const struct iovec *iov, size_t 
     return 0;
 }
 
-int region_refresh(void *self, struct provider_mr *mr, const struct iovec *iov, size_t count,
+int region_refresh(void *self, struct hmreg_mr_keys *mr, const struct iovec *iov, size_t count,
                    uint64_t flags)
 {
     struct loopback *loopback = self;

@@ -355,7 +355,7 @@ static int state_new(const struct ofi *ofi, const struct provider_request *req, 
     return 0;
 }
 
-static int reg(void *self, const struct provider_request *req, struct provider_mr *out,
+static int reg(void *self, const struct provider_request *req, struct hmreg_mr_keys *out,
                struct hmreg_reason *why)
 {
     const struct ofi *ofi = self;
@@ -381,19 +381,16 @@ static int reg(void *self, const struct provider_request *req, struct provider_m
         free(state);
         return registration_failed(ofi, req, rc, why);
     }
-    *out = (struct provider_mr){
-        .keys =
-            {
-                .desc = fi_mr_desc(mr),
-                .key = req->access & HMREG_ACCESS_REMOTE ? fi_mr_key(mr) : HMREG_KEY_NOTAVAIL,
-            },
+    *out = (struct hmreg_mr_keys){
+        .desc = fi_mr_desc(mr),
+        .key = req->access & HMREG_ACCESS_REMOTE ? fi_mr_key(mr) : HMREG_KEY_NOTAVAIL,
         .native = mr,
         .priv = state,
     };
     return 0;
 }
 
-static int dereg(void *self, struct provider_mr *mr)
+static int dereg(void *self, struct hmreg_mr_keys *mr)
 {
     struct fid_mr *native = mr->native;
     int rc = check(self, fi_close(&native->fid), "fi_close() of a memory region");
@@ -404,12 +401,12 @@ static int dereg(void *self, struct provider_mr *mr)
 }
 
 /* Re-reads desc and key of an asynchronous registration, available once its event arrived. */
-static void look(void *self, struct provider_mr *mr)
+static void look(void *self, struct hmreg_mr_keys *mr)
 {
     const struct state *state = mr->priv;
 
-    mr->keys.desc = fi_mr_desc(mr->native);
-    mr->keys.key = state->keyed ? fi_mr_key(mr->native) : HMREG_KEY_NOTAVAIL;
+    mr->desc = fi_mr_desc(mr->native);
+    mr->key = state->keyed ? fi_mr_key(mr->native) : HMREG_KEY_NOTAVAIL;
 }
 
 /* ---- binding, enabling, refreshing ------------------------------------------------------ */
@@ -461,14 +458,14 @@ static int check_object(const struct ofi *ofi, const struct state *state, const 
 }
 
 /* A region of a domain that is not STATEFUL has a state only once it is bound, to a counter. */
-static int make_state(struct provider_mr *mr)
+static int make_state(struct hmreg_mr_keys *mr)
 {
     if (!mr->priv)
         mr->priv = calloc(1, sizeof(struct state));
     return mr->priv ? 0 : hmreg_fail(-ENOMEM, "hmreg has no memory for a region's state");
 }
 
-static int bind(void *self, struct provider_mr *mr, void *object, uint64_t flags)
+static int bind(void *self, struct hmreg_mr_keys *mr, void *object, uint64_t flags)
 {
     struct ofi *ofi = self;
     struct fid *fid = object;
@@ -488,7 +485,7 @@ static int bind(void *self, struct provider_mr *mr, void *object, uint64_t flags
     return rc;
 }
 
-static bool is_bound(void *self, const struct provider_mr *mr)
+static bool is_bound(void *self, const struct hmreg_mr_keys *mr)
 {
     struct ofi *ofi = self;
     const struct state *state = mr->priv;
@@ -500,7 +497,7 @@ static bool is_bound(void *self, const struct provider_mr *mr)
     return bound;
 }
 
-static int enable_now(const struct ofi *ofi, struct provider_mr *mr, struct state *state)
+static int enable_now(const struct ofi *ofi, struct hmreg_mr_keys *mr, struct state *state)
 {
     int rc;
 
@@ -514,7 +511,7 @@ static int enable_now(const struct ofi *ofi, struct provider_mr *mr, struct stat
 }
 
 /* Does nothing for regions that never were disabled. */
-static int enable(void *self, struct provider_mr *mr)
+static int enable(void *self, struct hmreg_mr_keys *mr)
 {
     struct ofi *ofi = self;
     struct state *state = mr->priv;
@@ -528,7 +525,7 @@ static int enable(void *self, struct provider_mr *mr)
     return rc;
 }
 
-static int refresh(void *self, struct provider_mr *mr, const struct iovec *iov, size_t count,
+static int refresh(void *self, struct hmreg_mr_keys *mr, const struct iovec *iov, size_t count,
                    uint64_t flags)
 {
     const struct ofi *ofi = self;
@@ -540,7 +537,7 @@ static int refresh(void *self, struct provider_mr *mr, const struct iovec *iov, 
 
 /* ---- raw keys --------------------------------------------------------------------------- */
 
-static int raw_key(void *self, const struct provider_mr *mr, uint64_t *base, uint8_t *key,
+static int raw_key(void *self, const struct hmreg_mr_keys *mr, uint64_t *base, uint8_t *key,
                    size_t *size)
 {
     struct fid_mr *native = mr->native;

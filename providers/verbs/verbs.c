@@ -437,7 +437,7 @@ static int count_region(struct verbs *verbs)
                       verbs->max_mr, device_name(verbs));
 }
 
-static int reg(void *self, const struct provider_request *req, struct provider_mr *out,
+static int reg(void *self, const struct provider_request *req, struct hmreg_mr_keys *out,
                struct hmreg_reason *why)
 {
     struct verbs *verbs = self;
@@ -458,14 +458,11 @@ static int reg(void *self, const struct provider_request *req, struct provider_m
         atomic_fetch_sub(&verbs->live, 1);
         return rc;
     }
-    *out = (struct provider_mr){
-        .keys =
-            {
-                .desc = mr,
-                .key = req->access & HMREG_ACCESS_REMOTE ? mr->rkey : HMREG_KEY_NOTAVAIL,
-                .lkey = mr->lkey,
-                .rkey = mr->rkey,
-            },
+    *out = (struct hmreg_mr_keys){
+        .desc = mr,
+        .key = req->access & HMREG_ACCESS_REMOTE ? mr->rkey : HMREG_KEY_NOTAVAIL,
+        .lkey = mr->lkey,
+        .rkey = mr->rkey,
         .native = mr,
         .priv = mr,
     };
@@ -479,7 +476,7 @@ static bool is_busy(const struct verbs *verbs, int errnum)
     return errnum == EBUSY || (errnum == EINVAL && (verbs->flags & HMREG_VERBS_MEMORY_WINDOWS));
 }
 
-static int dereg(void *self, struct provider_mr *mr)
+static int dereg(void *self, struct hmreg_mr_keys *mr)
 {
     struct verbs *verbs = self;
     int errnum = windows_hold(&verbs->windows, mr->priv) ? EBUSY : ibv_dereg_mr(mr->priv);
@@ -498,7 +495,7 @@ static int dereg(void *self, struct provider_mr *mr)
     return 0;
 }
 
-static bool is_bound(void *self, const struct provider_mr *mr)
+static bool is_bound(void *self, const struct hmreg_mr_keys *mr)
 {
     return windows_hold(self, mr->priv);
 }

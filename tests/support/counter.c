@@ -50,7 +50,7 @@ static bool take_room(void)
     return true;
 }
 
-static int reg(void *self, const struct provider_request *request, struct provider_mr *out,
+static int reg(void *self, const struct provider_request *request, struct hmreg_mr_keys *out,
                struct hmreg_reason *why)
 {
     void (*hook)(const struct provider_request *request) = counter.reg_hook;
@@ -75,11 +75,11 @@ static int reg(void *self, const struct provider_request *request, struct provid
     *region = (struct counter_region){.key = serial, .len = request->iov[0].iov_len};
     if (counter.look)
         memcpy(&region->seen, request->iov[0].iov_base, sizeof(region->seen));
-    *out = (struct provider_mr){.native = region, .priv = region, .keys.key = serial};
+    *out = (struct hmreg_mr_keys){.native = region, .priv = region, .key = serial};
     return 0;
 }
 
-static int dereg(void *self, struct provider_mr *mr)
+static int dereg(void *self, struct hmreg_mr_keys *mr)
 {
     void (*hook)(uint64_t key) = counter.dereg_hook;
     struct counter_region *region = mr->priv;
@@ -126,7 +126,7 @@ static int fail_ready(const char *call)
                              "the test's fabric was asked to fail to %s", call);
 }
 
-static int bind_endpoint(void *self, struct provider_mr *mr, void *object, uint64_t flags)
+static int bind_endpoint(void *self, struct hmreg_mr_keys *mr, void *object, uint64_t flags)
 {
     struct counter_region *region = mr->priv;
 
@@ -137,7 +137,7 @@ static int bind_endpoint(void *self, struct provider_mr *mr, void *object, uint6
     return 0;
 }
 
-static int enable(void *self, struct provider_mr *mr)
+static int enable(void *self, struct hmreg_mr_keys *mr)
 {
     struct counter_region *region = mr->priv;
 
@@ -148,7 +148,7 @@ static int enable(void *self, struct provider_mr *mr)
     return 0;
 }
 
-static void unbind(void *self, struct provider_mr *mr)
+static void unbind(void *self, struct hmreg_mr_keys *mr)
 {
     ((struct counter_region *)mr->priv)->endpoint = NULL;
 }

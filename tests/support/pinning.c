@@ -126,7 +126,7 @@ static bool fails(atomic_int *times)
     return left > 0;
 }
 
-static int reg(void *self, const struct provider_request *request, struct provider_mr *out,
+static int reg(void *self, const struct provider_request *request, struct hmreg_mr_keys *out,
                struct hmreg_reason *why)
 {
     uint64_t start = (uint64_t)(uintptr_t)request->iov[0].iov_base;
@@ -158,7 +158,7 @@ static int reg(void *self, const struct provider_request *request, struct provid
     atomic_fetch_add(&pinning.alive, 1);
     *out = region->below;
     out->native = out->priv = region;
-    out->keys.key = below ? out->keys.key : region->key;
+    out->key = below ? out->key : region->key;
     return 0;
 }
 
@@ -169,7 +169,7 @@ static void keep(struct pinned *region)
         ;
 }
 
-static int dereg(void *self, struct provider_mr *mr)
+static int dereg(void *self, struct hmreg_mr_keys *mr)
 {
     struct pinned *region = mr->priv;
 

@@ -30,8 +30,8 @@ struct pinned {
     atomic_bool alive; /* registered */
     bool in_ring;
     unsigned slot;
-    struct provider_mr below; /* of the fabric below this one */
-    struct pinned *next;      /* of the kept regions */
+    struct hmreg_mr_keys below; /* of the fabric below this one */
+    struct pinned *next;        /* of the kept regions */
     unsigned pages;
     uint64_t tags[PINNED_PAGES];
 };

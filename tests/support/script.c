@@ -58,7 +58,7 @@ static bool script_fails(enum hmreg_path path)
     return true;
 }
 
-static int reg(void *self, const struct provider_request *req, struct provider_mr *out,
+static int reg(void *self, const struct provider_request *req, struct hmreg_mr_keys *out,
                struct hmreg_reason *why)
 {
     int device = req->device == 1;
@@ -76,14 +76,14 @@ static int reg(void *self, const struct provider_request *req, struct provider_m
         return hmreg_fail_vendor(script.fail[req->path], "ofi", 4712, "in its own words",
                                  "script: %s failed", hmreg_path_name(req->path));
     script.live++;
-    *out = (struct provider_mr){
+    *out = (struct hmreg_mr_keys){
         .priv = (void *)(uintptr_t)script.count,
-        .keys.key = script.given_key ? script.given_key : req->requested_key,
+        .key = script.given_key ? script.given_key : req->requested_key,
     };
     return 0;
 }
 
-static int dereg(void *self, struct provider_mr *mr)
+static int dereg(void *self, struct hmreg_mr_keys *mr)
 {
     bool wanted = !script.dereg_index || script.dereg_index == (uintptr_t)mr->priv;
 
@@ -95,7 +95,7 @@ static int dereg(void *self, struct provider_mr *mr)
     return wanted ? script.dereg : 0;
 }
 
-static int refresh(void *self, struct provider_mr *mr, const struct iovec *iov, size_t count,
+static int refresh(void *self, struct hmreg_mr_keys *mr, const struct iovec *iov, size_t count,
                    uint64_t flags)
 {
     script.refreshed[script.refreshes++ % 8] = iov ? *iov : (struct iovec){NULL, 0};

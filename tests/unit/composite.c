@@ -301,10 +301,13 @@ TEST(head__of_several_parts__the_keys_of_each)
     assert_ok(hmreg_group_open(fixture.script.lib, members, 2, &config, &group));
     assert_ok(reg_flagged(group, 0, &mr));
     head = hmreg_mr_head_of(mr);
-    assert_int_equal(head->count, 2);
-    assert_true(head->keys[0].key == HMREG_KEY_NOTAVAIL);
-    assert_int_equal(head->keys[0].lkey, HMREG_VERBS_KEY_NOTAVAIL);
-    assert_keys(&head->keys[1], hmreg_mr_rail(mr, 1));
+    assert_int_equal(head->count, 4); /* two pieces on each member */
+    for (size_t i = 0; i < 2; i++) {
+        assert_ok(hmreg_mr_piece(hmreg_mr_rail(mr, 1), i, &piece));
+        assert_true(head->keys[i].key == HMREG_KEY_NOTAVAIL);
+        assert_int_equal(head->keys[i].lkey, HMREG_VERBS_KEY_NOTAVAIL);
+        assert_true(head->keys[2 + i].key == piece.key && piece.key != HMREG_KEY_NOTAVAIL);
+    }
     assert_ok(hmreg_mr_close(mr));
     assert_ok(hmreg_mr_get(group, host, sizeof(host), HMREG_ACCESS_ALL, &first));
     assert_keys(&hmreg_mr_head_of(first)->keys[0], hmreg_mr_rail(first, 0));

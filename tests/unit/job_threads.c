@@ -61,7 +61,7 @@ static void check_thread(void)
         fabric.wrong_signals++;
 }
 
-static int reg(void *self, const struct provider_request *request, struct provider_mr *out,
+static int reg(void *self, const struct provider_request *request, struct hmreg_mr_keys *out,
                struct hmreg_reason *why)
 {
     unsigned piece = (unsigned)((const char *)request->iov[0].iov_base - fabric.base) / PIECE;
@@ -82,11 +82,11 @@ static int reg(void *self, const struct provider_request *request, struct provid
     pthread_mutex_unlock(&fabric.lock);
     if (fails)
         return hmreg_fail(-EIO, "the test's fabric fails");
-    *out = (struct provider_mr){.keys.key = request->requested_key};
+    *out = (struct hmreg_mr_keys){.key = request->requested_key};
     return 0;
 }
 
-static int dereg(void *self, struct provider_mr *mr)
+static int dereg(void *self, struct hmreg_mr_keys *mr)
 {
     pthread_mutex_lock(&fabric.lock);
     fabric.live--;

@@ -317,8 +317,8 @@ TEST(nearest__dead_nic_in_a_region_of_parts__the_other_has_all_parts)
 static uint32_t dead;
 
 /* A member's self is its number. */
-static int reg_unless_dead(void *self, const struct provider_request *req, struct provider_mr *out,
-                           struct hmreg_reason *why)
+static int reg_unless_dead(void *self, const struct provider_request *req,
+                           struct hmreg_mr_keys *out, struct hmreg_reason *why)
 {
     return dead >> (uintptr_t)self & 1 ? hmreg_fail(-EIO, "dead")
                                        : script_ops.reg(NULL, req, out, why);

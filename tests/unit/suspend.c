@@ -237,7 +237,7 @@ static void start_beside(void)
     assert_false(atomic_load(&beside.ended));
 }
 
-static int reg_beside(void *self, const struct provider_request *req, struct provider_mr *out,
+static int reg_beside(void *self, const struct provider_request *req, struct hmreg_mr_keys *out,
                       struct hmreg_reason *why)
 {
     bool fails = beside.armed && beside.again && script.count == 2;
@@ -250,7 +250,7 @@ static int reg_beside(void *self, const struct provider_request *req, struct pro
     return rc;
 }
 
-static int dereg_beside(void *self, struct provider_mr *mr)
+static int dereg_beside(void *self, struct hmreg_mr_keys *mr)
 {
     int rc = script_ops.dereg(self, mr);
 
