@@ -69,6 +69,7 @@ int hmreg_group_open(struct hmreg *lib, struct hmreg_domain *const *members, siz
         return rc;
     pthread_mutex_lock(&lib->sets_lock);
     domain->group = group;
+    domain->places = group->places;
     group->domain = domain;
     pthread_mutex_unlock(&lib->sets_lock);
     *out = domain;

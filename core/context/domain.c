@@ -366,6 +366,8 @@ int domain_init(struct hmreg_domain *domain, struct hmreg *lib, const struct pro
     if (domain->caps.iov_limit > MOST_RANGES)
         domain->caps.iov_limit = MOST_RANGES;
     domain->self = self;
+    domain->place.by_offset = caps->mr_mode & HMREG_MR_VIRT_ADDR ? 0 : UINT64_MAX;
+    domain->places = &domain->place;
     return configure(domain, config);
 }
 

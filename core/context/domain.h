@@ -30,6 +30,8 @@ struct origins {
 };
 
 struct hmreg_domain {
+    const struct hmreg_mr_place *places; /* first, for the public head of regions: of each member */
+    struct hmreg_mr_place place;         /* of a domain that is no group */
     struct hmreg *lib;
     struct provider_ops ops; /* a copy with no NULL entry */
     struct provider_caps caps;

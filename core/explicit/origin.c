@@ -158,7 +158,7 @@ static int resume_list(const struct origin *origin, struct hmreg_mr *mr,
             : layout_gather(mr->domain, segments, origin->segment_count, &origin->request, &layout);
     rc = rc ? rc : layout_resolve(mr->domain, &layout);
     rc = rc ? rc : check_iface(mr, &layout);
-    rc = rc ? rc : region_refill(&layout, mr);
+    rc = rc ? rc : region_fill(&layout, mr);
     layout_free(&layout);
     free(segments);
     return rc;
@@ -176,7 +176,7 @@ static int resume_ranges(const struct origin *origin, const struct request *requ
     if (origin->piece_len)
         rc = layout_cut(mr->domain, &layout, origin->piece_len, origin->callers);
     rc = rc ? rc : check_iface(mr, &layout);
-    rc = rc ? rc : region_refill(&layout, mr);
+    rc = rc ? rc : region_fill(&layout, mr);
     layout_free(&layout);
     return rc;
 }

@@ -83,13 +83,17 @@ int group_new(struct hmreg *lib, struct hmreg_domain *const *members, size_t cou
 
     if (rc)
         return rc;
-    group = calloc(1, sizeof(*group) + count * sizeof(group->members[0]));
+    group =
+        calloc(1, sizeof(*group) + count * (sizeof(group->members[0]) + sizeof(group->places[0])));
     if (!group)
         return hmreg_fail(-ENOMEM, "hmreg has no memory for a group of %zu", count);
     group->lib = lib;
     group->flags = flags;
     group->count = count;
     memcpy(group->members, members, count * sizeof(group->members[0]));
+    group->places = (struct hmreg_mr_place *)(group->members + count);
+    for (size_t i = 0; i < count; i++)
+        group->places[i] = members[i]->place;
     rc = flags & HMREG_GROUP_OWNS_MEMBERS ? claim_members(group) : 0;
     if (rc) {
         free(group);

@@ -19,6 +19,7 @@ struct group {
     unsigned visitors;           /* threads that read the group's cache for a member */
     uint32_t flags;              /* HMREG_GROUP_* */
     _Atomic(struct nearest *) nearest; /* owned; NULL: regions are registered on all members */
+    struct hmreg_mr_place *places;     /* of the members' domains */
     size_t count;
     struct hmreg_domain *members[]; /* borrowed, each counted in its `groups` */
 };

@@ -29,7 +29,8 @@ static size_t place(size_t *size, size_t count, size_t element)
 struct natives *natives_new(size_t members, size_t parts, const struct iovec *ranges, size_t count)
 {
     size_t size = (sizeof(struct natives) + 15) / 16 * 16, all = members * parts;
-    size_t made = place(&size, all, sizeof(struct hmreg_mr_keys));
+    size_t made = place(&size, all + 1, sizeof(struct hmreg_mr_keys));
+    size_t places = place(&size, all, sizeof(struct hmreg_mr_place));
     size_t note = place(&size, all, sizeof(struct mr_note));
     size_t asked = place(&size, count, sizeof(struct iovec));
     size_t iov = place(&size, members * count, sizeof(struct iovec));
@@ -44,7 +45,8 @@ struct natives *natives_new(size_t members, size_t parts, const struct iovec *ra
         .members = members,
         .parts = parts,
         .ranges = count,
-        .made = (struct hmreg_mr_keys *)(room + made),
+        .made = (struct hmreg_mr_keys *)(room + made) + 1,
+        .places = (struct hmreg_mr_place *)(room + places),
         .note = (struct mr_note *)(room + note),
         .asked = (struct iovec *)(room + asked),
         .iov = (struct iovec *)(room + iov),
@@ -52,6 +54,7 @@ struct natives *natives_new(size_t members, size_t parts, const struct iovec *ra
         .rail = (struct mr_rail *)(room + rail),
         .users = 1,
     };
+    natives->made[-1].priv = natives->places;
     memcpy(natives->asked, ranges, count * sizeof(*ranges));
     for (size_t i = 0; i < members; i++)
         memcpy(&natives->iov[i * count], ranges, count * sizeof(*ranges));
@@ -142,19 +145,78 @@ enum hmreg_path mr_path(const struct hmreg_mr *mr)
                : (enum hmreg_path)mr_body(mr)->path;
 }
 
-static void set_head(struct hmreg_mr *mr)
+/* ---- the public head -------------------------------------------------------------------- */
+
+/* Where the range of a registration is: before are the bytes of the region's ranges before it. */
+static struct hmreg_mr_place place_of(const struct hmreg_mr *mr, size_t member, size_t range,
+                                      uint64_t before)
+{
+    const struct natives *natives = mr_natives(mr);
+    const struct provider_caps *caps = &group_rail(mr->domain, member)->caps;
+    uint64_t asked = (uint64_t)(uintptr_t)natives->asked[range].iov_base;
+    uint64_t made = (uint64_t)(uintptr_t)natives->iov[member * natives->ranges + range].iov_base;
+    uint64_t iova = mr_ext(mr)->iova + before;
+    bool has = mr_ext(mr)->has_iova;
+    struct hmreg_mr_place place = {.local = has && caps->local_iova ? iova : made};
+
+    if (has || caps->mr_mode & HMREG_MR_VIRT_ADDR)
+        place.remote = has ? iova : made;
+    place.local -= asked;
+    place.remote -= asked;
+    return place;
+}
+
+/* Is it what the domain's regions have that need no place of their own? */
+static bool is_common(const struct hmreg_mr *mr, size_t member, const struct hmreg_mr_place *place)
+{
+    const struct hmreg_mr_place *common = &mr->domain->places[member];
+
+    return place->local == common->local &&
+           place->remote == common->remote - (common->by_offset & mr->node.start);
+}
+
+/* Fills the places of the natives. True: they are those of all regions of the domain. */
+static bool find_places(const struct hmreg_mr *mr)
+{
+    const struct natives *natives = mr_natives(mr);
+    bool common = !natives || natives->parts == 1;
+
+    for (size_t i = 0; natives && i < natives->members; i++) {
+        uint64_t before = 0;
+
+        for (size_t part = 0; part < natives->parts; part++) {
+            struct hmreg_mr_place *place = &natives->places[i * natives->parts + part];
+
+            *place = place_of(mr, i, part, before);
+            common = common && is_common(mr, i, place);
+            before += natives->asked[part].iov_len;
+        }
+    }
+    return common;
+}
+
+static void set_head(struct hmreg_mr *mr, uint32_t places)
 {
     uint64_t number = atomic_fetch_add_explicit(&mr_registrations, 1, memory_order_relaxed) + 1;
 
-    mr->head =
-        (struct hmreg_mr_head){mr_native(mr, 0), (uint32_t)mr_native_count(mr), (uint32_t)number};
+    mr->keys = mr_native(mr, 0);
+    mr->count = (uint32_t)mr_native_count(mr);
+    mr->generation = (uint32_t)number << 2 | places;
 }
 
 void mr_set_head(struct hmreg_mr *mr)
 {
-    set_head(mr);
-    for (size_t i = 0; mr_of_group(mr) && i < mr_natives(mr)->members; i++)
-        set_head(&mr_ext(mr)->handles[i].mr);
+    const struct natives *natives = mr_natives(mr);
+    bool common = find_places(mr);
+
+    set_head(mr, !common);
+    for (size_t i = 0; mr_of_group(mr) && i < natives->members; i++) {
+        struct hmreg_mr *handle = &mr_ext(mr)->handles[i].mr;
+        const void *own = &natives->places[i * natives->parts];
+
+        handle->node.start = common ? mr->node.start : (uint64_t)(uintptr_t)own;
+        set_head(handle, common ? 0 : 2);
+    }
 }
 
 _Atomic uint64_t mr_registrations;
@@ -243,7 +305,7 @@ int mr_check_complete(const struct hmreg_mr *mr)
     return hmreg_fail(-EAGAIN,
                       "the registration of mr, %" PRIu64 " bytes at %#" PRIx64
                       ", is not complete: read its event first",
-                      mr_len(mr), mr->node.start);
+                      mr_len(mr), mr_start(mr));
 }
 
 void hmreg_mr_pending(struct hmreg_mr *mr)
@@ -273,7 +335,7 @@ static int fail_suspended(const struct hmreg_mr *mr)
     return hmreg_fail(-EAGAIN,
                       "mr, of %" PRIu64 " bytes at %#" PRIx64
                       ", is suspended (hmreg_suspend()): use it after hmreg_resume()",
-                      mr_len(mr), mr->node.start);
+                      mr_len(mr), mr_start(mr));
 }
 
 int mr_check(const struct hmreg_mr *mr)
@@ -354,7 +416,18 @@ void *hmreg_mr_native(const struct hmreg_mr *mr)
 
 void *hmreg_mr_context(const struct hmreg_mr *mr)
 {
-    return mr && mr_ext(mr) ? mr_ext(mr)->context : NULL;
+    return mr ? atomic_load(&mr_body(mr)->context) : NULL;
+}
+
+int hmreg_mr_set_context(const struct hmreg_mr *mr, void *context)
+{
+    int rc = mr_check_open(mr);
+    void *none = NULL;
+
+    rc = rc ? rc : validate_pointer(context, "context");
+    if (rc || atomic_compare_exchange_strong(&mr_body(mr)->context, &none, context))
+        return rc;
+    return hmreg_fail(-EBUSY, "mr has a context already, %p, which stays", none);
 }
 
 int hmreg_mr_query(const struct hmreg_mr *mr, struct hmreg_mr_info *out)

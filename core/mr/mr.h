@@ -49,12 +49,14 @@ struct mr_rail {
  * one range, unless it is the only one. Made before anything is registered, and never moved. */
 struct natives {
     size_t members, parts, ranges;
-    struct hmreg_mr_keys *made; /* members x parts: [member * parts + part] */
-    struct mr_note *note;       /* the same */
-    struct iovec *asked;        /* ranges: as the caller passed them */
-    struct iovec *iov;          /* members x ranges, as registered; for MAPPED in the mappings */
-    struct mapping *mappings;   /* the same; NULL: plain host memory, which needs none */
-    struct mr_rail *rail;       /* members */
+    struct hmreg_mr_keys *made;    /* members x parts: [member * parts + part]; before it one more,
+                                      whose priv is `places`, for the public head */
+    struct hmreg_mr_place *places; /* the same */
+    struct mr_note *note;          /* the same */
+    struct iovec *asked;           /* ranges: as the caller passed them */
+    struct iovec *iov;             /* members x ranges, as registered; for MAPPED in the mappings */
+    struct mapping *mappings;      /* the same; NULL: plain host memory, which needs none */
+    struct mr_rail *rail;          /* members */
     const struct nearest_order *order; /* by which a group's members were chosen; NULL: all, or
                                           those that the caller named */
     atomic_size_t users; /* the region, and each registration that undone_retry() is to end */
@@ -71,11 +73,11 @@ struct mr_ext {
                                   owned; or NULL */
     struct mr_handle *handles; /* of a group's region: one for each member; owned */
     int device;
-    void *context;         /* the caller's */
     const char *asks_why;  /* with ask_identity, why; it stays as long as the process */
     atomic_bool pending;   /* the asynchronous registration is not complete yet */
     atomic_bool published; /* async domains: mr_publish() is done */
     bool closing;          /* a busy close left some registrations deregistered */
+    bool suspended;        /* it has no registration, or is to have none */
     bool has_iova;
     uint64_t iova; /* the caller's address of the first byte, if has_iova */
 };
@@ -85,7 +87,8 @@ struct mr_ext {
  * each in a cache line: a hit among 100,000 regions would take three times as long with all in one
  * struct. */
 struct hmreg_mr {
-    struct hmreg_mr_head head; /* set once the region is registered */
+    const struct hmreg_mr_keys *keys; /* these three: set once the region is registered */
+    uint32_t count, generation;
     struct hmreg_domain *domain;
     atomic_uint sequence; /* cached regions: odd while thread caches may hold it (thread_cache.h) */
     uint32_t slot_offset; /* regions of hmreg_mr_get(): its pin slot's; 0: explicit region */
@@ -95,10 +98,13 @@ struct hmreg_mr {
 
 /* The body of a region: what only calls out of line read. */
 struct mr_body {
-    struct hmreg_mr_keys made; /* without an extension: the registration; else without keys, or the
-                                  mark of suspended regions */
-    struct mr_ext *ext;        /* NULL: one range of plain host memory, registered as requested */
-    uint16_t access;
+    union {
+        struct hmreg_mr_keys made; /* of one range of plain host memory, registered as requested */
+        struct mr_ext *ext;        /* of any other: if `extended` */
+    };
+    _Atomic(void *) context; /* the caller's */
+    uint16_t access : 15;
+    bool extended : 1;
     uint8_t iface : 4;   /* enum hmreg_iface */
     uint8_t path : 4;    /* enum hmreg_path */
     bool cached : 1;     /* in the cache: serves other gets too */
@@ -142,7 +148,8 @@ struct mr_on_heap {
 /* hmreg_mr_rail(): a group's region as one member sees it. It has a head of its own, and everything
  * else from the region. */
 struct mr_handle {
-    struct hmreg_mr mr; /* first; slot_offset 0, sequence MR_IS_HANDLE, domain the member */
+    struct hmreg_mr mr; /* first; slot_offset 0, sequence MR_IS_HANDLE, domain the member; of node
+                           only start is set, for the public head */
     struct hmreg_mr *whole;
     size_t member;
 };
@@ -150,7 +157,7 @@ struct mr_handle {
     2u /* no sequence of a cached region that is hot, or ends with its last put                    \
         */
 
-_Static_assert(HMREG_ACCESS_ALL <= UINT16_MAX, "access rights fit a region's");
+_Static_assert(HMREG_ACCESS_ALL < 1 << 15, "access rights fit a region's");
 _Static_assert(HMREG_IFACE_MAX < 1 << 4, "so does an iface");
 
 /* A slot offset is an element's number in a domain's array, times MR_SLOT, of which the sizes of an
@@ -160,6 +167,11 @@ _Static_assert(HMREG_IFACE_MAX < 1 << 4, "so does an iface");
 #define MR_SLOT_GROUP (STABLE_ARRAY_GROUP * MR_SLOT)
 
 _Static_assert(sizeof(struct hmreg_mr) == 64, "a head is a cache line");
+_Static_assert(offsetof(struct hmreg_mr, generation) ==
+                       offsetof(struct hmreg_mr_head, generation) &&
+                   offsetof(struct hmreg_mr, domain) == offsetof(struct hmreg_mr_head, domain) &&
+                   offsetof(struct hmreg_mr, node) == offsetof(struct hmreg_mr_head, addr),
+               "a region begins with its public head");
 _Static_assert(sizeof(struct hmreg_mr) % MR_SLOT == 0 && sizeof(struct mr_body) % MR_SLOT == 0,
                "a slot offset times a number is the size of so many parts");
 
@@ -220,7 +232,9 @@ void mr_ext_free(struct mr_ext *ext);
 /* The extension; NULL: see struct mr_body. */
 static inline struct mr_ext *mr_ext(const struct hmreg_mr *mr)
 {
-    return mr_body(mr)->ext;
+    const struct mr_body *body = mr_body(mr);
+
+    return body->extended ? body->ext : NULL;
 }
 
 static inline int mr_device(const struct hmreg_mr *mr)
@@ -261,12 +275,14 @@ static inline const struct mr_list *mr_list(const struct hmreg_mr *mr)
 /* The address of the first byte of the first range. */
 static inline uint64_t mr_start(const struct hmreg_mr *mr)
 {
-    return mr_list(mr) ? mr_list(mr)->segment[0].start : mr->node.start;
+    return mr_list(mr) ? mr_list(mr)->segment[0].start : mr_whole(mr)->node.start;
 }
 
 static inline uint64_t mr_len(const struct hmreg_mr *mr)
 {
-    return mr_list(mr) ? mr_list(mr)->len : mr->node.end - mr->node.start;
+    const struct itree_node *node = &mr_whole(mr)->node;
+
+    return mr_list(mr) ? mr_list(mr)->len : node->end - node->start;
 }
 
 static inline uint64_t mr_identity(const struct hmreg_mr *mr)
@@ -343,8 +359,7 @@ enum hmreg_path mr_path(const struct hmreg_mr *mr);
                             .lkey = HMREG_VERBS_KEY_NOTAVAIL,                                      \
                             .rkey = HMREG_VERBS_KEY_NOTAVAIL})
 
-/* mr_body.made of a suspended region (core/explicit/origin.h); no provider's priv is this address.
- */
+/* mr_body.made of a suspended region without an extension; no provider's priv is this address. */
 extern const char mr_suspended_mark;
 #define MR_SUSPENDED                                                                               \
     ((struct hmreg_mr_keys){.key = HMREG_KEY_NOTAVAIL,                                             \
@@ -354,7 +369,9 @@ extern const char mr_suspended_mark;
 
 static inline bool mr_is_suspended(const struct hmreg_mr *mr)
 {
-    return mr_body(mr)->made.priv == &mr_suspended_mark;
+    const struct mr_ext *ext = mr_ext(mr);
+
+    return ext ? ext->suspended : mr_body(mr)->made.priv == &mr_suspended_mark;
 }
 
 /* A range as the caller passed it. */
@@ -380,13 +397,13 @@ extern _Atomic uint64_t mr_registrations;
 /* Sets the public head, and that of the handles: the region is registered, or suspended. */
 void mr_set_head(struct hmreg_mr *mr);
 
-/* The number of a region's registration, of which the head has the low half; valid while fewer than
- * 2^32 have followed. */
+/* The number of a region's registration, of which the head has the low bits above the two that say
+ * where its places are; valid while fewer than 2^30 have followed. */
 static inline uint64_t mr_generation(const struct hmreg_mr *mr)
 {
     uint64_t now = atomic_load_explicit(&mr_registrations, memory_order_relaxed);
 
-    return now - (uint32_t)((uint32_t)now - mr->head.generation);
+    return now - (((uint32_t)now - (mr->generation >> 2)) & (UINT32_MAX >> 2));
 }
 
 /* Did the caller choose the address by which peers reach the first byte, ext->iova? */

@@ -40,10 +40,15 @@ int region_new(struct hmreg_domain *domain, const struct layout *layout, struct 
     return 0;
 }
 
-void region_free(struct hmreg_mr *mr)
+static void forget_extension(struct hmreg_mr *mr)
 {
     mr_ext_free(mr_ext(mr));
-    mr_body(mr)->ext = NULL;
+    mr_body(mr)->extended = false;
+}
+
+void region_free(struct hmreg_mr *mr)
+{
+    forget_extension(mr);
     if (!mr->slot_offset) /* else the cache owns it */
         free(mr);
 }
@@ -55,7 +60,6 @@ static void describe(struct mr_ext *ext, const struct layout *layout)
 
     atomic_store_explicit(&ext->identity, memory->identity, memory_order_relaxed);
     ext->device = memory->device;
-    ext->context = layout->request.context;
     ext->has_iova = layout->request.options.set_iova;
     ext->iova = layout->request.options.iova;
 }
@@ -71,7 +75,6 @@ static int make_handles(struct hmreg_mr *mr, struct mr_ext *ext)
         handle->whole = mr;
         handle->member = i;
         handle->mr.domain = group->members[i];
-        handle->mr.node = mr->node;
         atomic_store_explicit(&handle->mr.sequence, MR_IS_HANDLE, memory_order_relaxed);
     }
     return group && !ext->handles ? fail_memory() : 0;
@@ -84,7 +87,7 @@ static int extend(struct filling *filling)
     if (!ext)
         return fail_memory();
     mr_body(filling->mr)->ext = ext;
-    filling->extended = true;
+    mr_body(filling->mr)->extended = filling->extended = true;
     describe(ext, filling->layout);
     return make_handles(filling->mr, ext);
 }
@@ -187,7 +190,8 @@ int region_suspend(struct hmreg_mr *mr)
             hide(mr_native(mr, i));
         rc = ended == -EBUSY || !rc ? ended : rc;
     }
-    mr_body(mr)->made = MR_SUSPENDED;
+    if (mr_ext(mr))
+        mr_ext(mr)->suspended = true;
     if (!was)
         mr_set_head(mr);
     return rc;
@@ -389,9 +393,8 @@ static bool is_plain(const struct layout *layout, const struct hmreg_mr *mr)
     const struct provider_caps *caps = &mr->domain->caps;
 
     return layout->joined && request->count == 1 && !mr->domain->group && !mr_ext(mr) &&
-           !request->dmabuf && !request->context && !request->endpoints &&
-           layout->whole.iface == HMREG_IFACE_SYSTEM && memory->device == -1 && !memory->identity &&
-           !request->options.set_iova &&
+           !request->dmabuf && !request->endpoints && layout->whole.iface == HMREG_IFACE_SYSTEM &&
+           memory->device == -1 && !memory->identity && !request->options.set_iova &&
            memory->host_addr == (uint64_t)(uintptr_t)request->iov->iov_base &&
            (mr->slot_offset || !(caps->async || caps->pends));
 }
@@ -467,6 +470,8 @@ int filling_begin(struct filling *filling, struct layout *layout, struct hmreg_m
 {
     int rc = 0;
 
+    if (!mr_is_suspended(mr))
+        atomic_store(&mr_body(mr)->context, layout->request.context);
     filling->layout = layout;
     filling->ranges = &layout->ranges;
     filling->mr = mr;
@@ -636,11 +641,12 @@ static int keep_key(struct filling *filling)
     struct hmreg_domain *domain = filling->mr->domain;
     struct natives *plain = filling->natives;
     const struct mr_note note = *plain->note;
-    int rc = extend(filling);
+    struct hmreg_mr_keys made = *plain->made;
+    int rc = make_places(filling, filling->ranges, 1);
 
-    rc = rc ? rc : make_places(filling, filling->ranges, 1);
+    rc = rc ? rc : extend(filling);
     if (!rc) {
-        *filling->natives->made = *plain->made;
+        *filling->natives->made = made;
         *filling->natives->note = note;
         filling->natives->note->owner = filling->natives;
         return 0;
@@ -661,7 +667,7 @@ static void take_over(struct filling *filling)
 {
     struct mr_body *body = mr_body(filling->mr);
     const struct mr_note *note = filling->natives->note;
-    struct mr_ext *ext = body->ext;
+    struct mr_ext *ext = mr_ext(filling->mr);
 
     if (ext) {
         describe(ext, filling->layout);
@@ -669,8 +675,8 @@ static void take_over(struct filling *filling)
             natives_leave(ext->before);
         ext->before = ext->natives;
         ext->natives = filling->natives;
+        ext->suspended = false;
         note += mr_explained(filling->mr) * ext->natives->parts;
-        body->made = MR_NONE;
     }
     if (body->path != note->path)
         body->path = note->path;
@@ -697,11 +703,11 @@ void filling_undo(struct filling *filling)
     undo_natives(filling);
     if (!filling->extended)
         return;
-    mr_ext_free(mr_ext(filling->mr));
-    mr_body(filling->mr)->ext = NULL;
+    forget_extension(filling->mr);
+    filling->extended = false;
 }
 
-int region_refill(struct layout *layout, struct hmreg_mr *mr)
+int region_fill(struct layout *layout, struct hmreg_mr *mr)
 {
     uint64_t flags = layout->request.flags; /* the caller's, also in the get's next round */
     struct hmreg_error_guard guard;
@@ -718,10 +724,4 @@ int region_refill(struct layout *layout, struct hmreg_mr *mr)
     layout_close(layout);
     hmreg_error_unguard(&guard, !rc);
     return rc;
-}
-
-int region_fill(struct layout *layout, struct hmreg_mr *mr)
-{
-    mr_body(mr)->ext = NULL; /* an entry of the cache has what an earlier registration left */
-    return region_refill(layout, mr);
 }

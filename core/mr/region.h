@@ -15,16 +15,15 @@ int region_new(struct hmreg_domain *domain, const struct layout *layout, struct 
  */
 void region_free(struct hmreg_mr *mr);
 
-/* Registers a resolved layout in a region of region_new(), or in one that the cache owns, which has
- * its domain, range, access rights and iface; with request.endpoints, binds and enables it. On
- * failure nothing stays registered but what the fabric is too busy to deregister: see
- * undone_retry(). Closes the layout's exports. On a group, if a member fails, none stays; with
- * HMREG_GROUP_PARTIAL, or where the group chooses its nearest members, only if all fail, or one
- * does for want of memory, room or keys; the error's text names the rail. Errors of hmreg_mr_reg().
+/* Registers a resolved layout in a region of region_new(), in one that the cache owns, which has
+ * its domain, range, access rights and iface, or in a suspended one, which after a failure is as it
+ * was; with request.endpoints, binds and enables it. On failure nothing stays registered but what
+ * the fabric is too busy to deregister: see undone_retry(). Closes the layout's exports. On a
+ * group, if a member fails, none stays; with HMREG_GROUP_PARTIAL, or where the group chooses its
+ * nearest members, only if all fail, or one does for want of memory, room or keys; the error's text
+ * names the rail. Errors of hmreg_mr_reg().
  */
 int region_fill(struct layout *layout, struct hmreg_mr *mr);
-/* The same for a suspended region, which after a failure is as it was. */
-int region_refill(struct layout *layout, struct hmreg_mr *mr);
 
 /* What natives of a region without an extension are made of. */
 struct natives_one {

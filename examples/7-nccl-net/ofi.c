@@ -187,10 +187,7 @@ static void ofi_close(struct comm *comm)
 /* Where the fabric finds a buffer: not at NCCL's address if the CPU's mapping is registered. */
 static void *place_of(const struct buffer *buffer)
 {
-    struct hmreg_mr_info info = {.size = sizeof(info)};
-
-    (void)hmreg_mr_query(hmreg_mr_rail(buffer->mr, 0), &info); /* it is registered */
-    return (void *)(info.local_addr + ((uintptr_t)buffer->data - info.addr));
+    return (void *)(uintptr_t)hmreg_mr_local_addr(buffer->mr, 0, buffer->data);
 }
 
 static int ofi_send(struct comm *comm, struct request *request, const struct buffer *from)

@@ -18,15 +18,14 @@ extern "C" {
  * The head may be read from the return of the call that registers or gets the region until its
  * close or put, by any thread, but not while a call of hmreg_suspend() or hmreg_resume() of its
  * memory runs; between the two calls its keys are HMREG_KEY_NOTAVAIL and
- * HMREG_VERBS_KEY_NOTAVAIL. A region of several parts has an array: of a composite its pieces,
- * as hmreg_mr_piece() numbers them, of a group's region its rails. A part without keys of its
- * own, such as a rail that is not there or is a composite, has NULL, HMREG_KEY_NOTAVAIL and
- * HMREG_VERBS_KEY_NOTAVAIL. generation changes when the keys do; a program that has copied keys
- * compares it. Where registrations complete in an event queue (hmreg_domain_bind()) the head does
- * not change at the event: call hmreg_mr_desc() and hmreg_mr_key() there. Raw keys (HMREG_MR_RAW)
- * are not in the head, nor is the address for local operations: it is the caller's own, except in
- * regions that the CPU reaches by a mapping (path mapped) and, on verbs, those with an iova, of
- * which hmreg_mr_query() has it. */
+ * HMREG_VERBS_KEY_NOTAVAIL. A region of several registrations has an array: a composite's are its
+ * pieces, as hmreg_mr_piece() numbers them; a group's region has as many on each member, piece p of
+ * rail r is element r * (count / hmreg_group_count()) + p. Where none is, such as a rail that is
+ * not there, desc and native are NULL and the keys HMREG_KEY_NOTAVAIL and HMREG_VERBS_KEY_NOTAVAIL.
+ * generation changes when the keys do; a program that has copied keys compares it. Where
+ * registrations complete in an event queue (hmreg_domain_bind()) the head does not change at the
+ * event: call hmreg_mr_desc() and hmreg_mr_key() there. Raw keys (HMREG_MR_RAW) are not in the
+ * head; hmreg_mr_raw_attr() has them. */
 struct hmreg_mr_keys {
     void *desc;    /* as hmreg_mr_desc() */
     uint64_t key;  /* as hmreg_mr_key() */
@@ -36,20 +35,64 @@ struct hmreg_mr_keys {
     void *priv;    /* the library's */
 };
 
-struct hmreg_mr_head {
-    const struct hmreg_mr_keys *keys; /* count elements */
-    uint32_t count;                   /* 1, or the number of parts */
-    uint32_t generation;
+/* What to add to an address of the caller's for one registration: see hmreg_mr_local_addr(). */
+struct hmreg_mr_place {
+    uint64_t local, remote;
+    uint64_t by_offset; /* all ones: peers count from the region's first byte; else 0 */
 };
 
-/* The head of a region, which must not be NULL. HMREG_NO_INLINE leaves it out, for parsers of
- * declarations. */
+struct hmreg_mr_head {
+    const struct hmreg_mr_keys *keys; /* count elements */
+    uint32_t count;                   /* 1, or the number of registrations */
+    uint32_t generation;
+    /* The library's: */
+    const struct hmreg_mr_place *const *domain;
+    uint64_t state;
+    uint64_t addr;
+};
+
+/* The head of a region, which must not be NULL; and for registration `index` of the head what an
+ * operation takes for the byte that the program has at `addr`, in the range of that registration:
+ * hmreg_mr_local_addr() for the fabric's local operations (the program's own address, except on
+ * path mapped, where it lies in the mapping, and on verbs for a region with an iova); and
+ * hmreg_mr_remote_addr() the address or offset by which peers reach it, as their token says. In a
+ * registration of several ranges, addr is in the first. They check nothing and call nothing; raw
+ * keys have a base of their own, of hmreg_mr_raw_attr(). HMREG_NO_INLINE leaves these out, for
+ * parsers of declarations. */
 #ifndef HMREG_NO_INLINE
 static inline const struct hmreg_mr_head *hmreg_mr_head_of(const struct hmreg_mr *mr);
+static inline uint64_t hmreg_mr_local_addr(const struct hmreg_mr *mr, size_t index,
+                                           const void *addr);
+static inline uint64_t hmreg_mr_remote_addr(const struct hmreg_mr *mr, size_t index,
+                                            const void *addr);
 
 static inline const struct hmreg_mr_head *hmreg_mr_head_of(const struct hmreg_mr *mr)
 {
     return (const struct hmreg_mr_head *)mr;
+}
+
+/* Where the places are: nearly always all regions of the domain share them. */
+#define HMREG_MR_PLACE(head, index)                                                                \
+    (((head)->generation & 3) == 0 ? &(*(head)->domain)[index]                                     \
+     : ((head)->generation & 3) == 1                                                               \
+         ? (const struct hmreg_mr_place *)(head)->keys[-1].priv + (index)                          \
+         : (const struct hmreg_mr_place *)(uintptr_t)(head)->addr + (index))
+
+static inline uint64_t hmreg_mr_local_addr(const struct hmreg_mr *mr, size_t index,
+                                           const void *addr)
+{
+    const struct hmreg_mr_head *head = (const struct hmreg_mr_head *)mr;
+
+    return (uint64_t)(uintptr_t)addr + HMREG_MR_PLACE(head, index)->local;
+}
+
+static inline uint64_t hmreg_mr_remote_addr(const struct hmreg_mr *mr, size_t index,
+                                            const void *addr)
+{
+    const struct hmreg_mr_head *head = (const struct hmreg_mr_head *)mr;
+    const struct hmreg_mr_place *place = HMREG_MR_PLACE(head, index);
+
+    return (uint64_t)(uintptr_t)addr + place->remote - (head->addr & place->by_offset);
 }
 #endif
 
@@ -70,8 +113,12 @@ uint32_t hmreg_mr_rkey(const struct hmreg_mr *mr);
  * group's region (-EXDEV in the last error). Borrowed. */
 void *hmreg_mr_native(const struct hmreg_mr *mr);
 /* The context that the caller passed to the registration; of a cached region, to the get that made
- * it. */
+ * it; or what hmreg_mr_set_context() set. */
 void *hmreg_mr_context(const struct hmreg_mr *mr);
+/* Sets the context of a region that has none, once: it stays for the region's life, and later gets
+ * that return the region find it. Any thread; of several that try at once one succeeds. Allocates
+ * nothing. -EINVAL: mr or context is NULL. -EBUSY: the region has a context. */
+int hmreg_mr_set_context(const struct hmreg_mr *mr, void *context);
 
 struct hmreg_mr_info {
     size_t size; /* sizeof(struct hmreg_mr_info) */

@@ -52,6 +52,8 @@ CASE(head__has_what_the_calls_return)
     open_objects(fixture, &objects);
     check_head(objects.mr);
     check_head(objects.local);
+    if (!(test_domain_info(fixture->domain).mr_mode & HMREG_MR_RAW))
+        test_addresses(fixture->peer, objects.mr, objects.mr, 0, fixture->memory);
     if (hmreg_mr_get(fixture->domain, fixture->memory, BYTES, HMREG_ACCESS_ALL, &cached) == 0)
         check_head(cached);
     hmreg_mr_put(cached);

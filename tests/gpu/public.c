@@ -173,6 +173,7 @@ static void check_region(struct hmem *self, struct hmreg *lib, unsigned k, enum 
     if (gpu_kinds[k] == HMREG_MEM_DEVICE)
         assert_int_equal(info.device, device);
     check_peer(domain, mr);
+    test_addresses(domain, mr, mr, 0, memory + 1);
     gpu_check(self, (uintptr_t)memory, LEN, 1, SKIP, PIECE, 0xab);
     assert_ok(hmreg_mr_close(mr));
     assert_ok(hmreg_domain_close(domain));

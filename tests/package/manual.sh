@@ -23,7 +23,8 @@ tool=$BUILD_DIR/tools/hmreg
 
 # C text to one prototype a line, however it was laid out.
 prototypes() {
-    sed -z 's@/\*\([^*]\|\*\+[^*/]\)*\*\+/@@g' | grep -v '^#' | tr -s ' \n' ' ' | tr ';' '\n' |
+    sed -z 's@/\*\([^*]\|\*\+[^*/]\)*\*\+/@@g' | sed -z 's@\\\n@ @g' |
+        sed -e '/^#ifdef __cplusplus/,/^#endif/d' -e '/^#/d' | sed -z ':inner; s@{[^{}]*}@;@g; t inner' | tr -s ' \n' ' ' | tr ';' '\n' |
         sed 's/.*[{}]//; s/^ //' | grep -E '^[a-z].*\bhmreg_[a-z0-9_]+\(.*\)$'
 }
 
@@ -83,6 +84,7 @@ errors_declared() {
     cat "${headers[@]}" | awk '
         /^\/\*/ { comment = "" }
         /^\/\*/, /\*\// { comment = comment " " $0; next }
+        { sub(/\/\*.*/, "") }
         match($0, /hmreg_[a-z0-9_]+\(/) {
             line = substr($0, RSTART, RLENGTH - 1)
             rest = comment

@@ -37,4 +37,29 @@ static inline struct hmreg_remote *test_remote_of(struct hmreg_domain *domain,
     return remote;
 }
 
+/* The addresses that the heads of a region without remote raw keys lead to are those of its pieces
+ * and its token. start: its first byte; the ranges follow each other. whole: the region, or the
+ * group's region of which it is a rail; first: its element in that one's head. */
+static inline void test_addresses(struct hmreg_domain *domain, const struct hmreg_mr *mr,
+                                  const struct hmreg_mr *whole, size_t first, const void *start)
+{
+    struct hmreg_remote *remote = test_remote_of(domain, mr);
+    size_t count = hmreg_mr_head_of(mr)->count;
+    uint64_t sum = 0, addr, key;
+
+    for (size_t i = 0; i < count; i++) {
+        struct hmreg_piece_info piece = {.size = sizeof(piece)};
+        const char *at = (const char *)start + sum + 3;
+
+        assert_ok(hmreg_mr_piece(mr, i, &piece));
+        assert_ok(hmreg_remote_addr(remote, sum + 3, 1, &addr, &key));
+        assert_int_equal(hmreg_mr_local_addr(mr, i, at), piece.local_addr + 3);
+        assert_int_equal(hmreg_mr_local_addr(whole, first + i, at), piece.local_addr + 3);
+        assert_int_equal(hmreg_mr_remote_addr(mr, i, at), addr);
+        assert_int_equal(hmreg_mr_remote_addr(whole, first + i, at), addr);
+        sum += piece.len;
+    }
+    hmreg_remote_close(remote);
+}
+
 #endif

@@ -116,6 +116,49 @@ TEST(ended__flush_invalidation_eviction__once_each)
     assert_int_equal(seen.ended, 8);
 }
 
+/* ---- the context ------------------------------------------------------------------------ */
+
+static void *race(void *mr)
+{
+    static char each[2];
+    static atomic_int next;
+    void *own = &each[atomic_fetch_add(&next, 1) % 2];
+
+    return hmreg_mr_set_context(mr, own) ? NULL : own;
+}
+
+/* Set once, found by later gets and when the region ends, and gone with it. */
+TEST(context__set_once__found_until_the_region_ends)
+{
+    struct hmreg_mr *mr = NULL, *again = NULL;
+    pthread_t threads[2];
+    void *set[2];
+
+    open_fixture(0, 8);
+    assert_ok(hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_ACCESS_ALL, &mr));
+    assert_null(hmreg_mr_context(mr));
+    assert_fails(hmreg_mr_set_context(mr, NULL), -EINVAL, "context is NULL");
+    assert_fails(hmreg_mr_set_context(NULL, &mr), -EINVAL, "mr is NULL");
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, race, mr), 0);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], &set[i]);
+    assert_true(!set[0] != !set[1]);
+    assert_ptr_equal(hmreg_mr_context(mr), set[0] ? set[0] : set[1]);
+    assert_fails(hmreg_mr_set_context(mr, &mr), -EBUSY, "has a context already");
+    assert_ok(hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_ACCESS_ALL, &again));
+    assert_ptr_equal(again, mr);
+    assert_ptr_equal(hmreg_mr_context(again), set[0] ? set[0] : set[1]);
+    hmreg_mr_put(mr);
+    hmreg_mr_put(again);
+    assert_ok(hmreg_domain_flush(fixture.domain));
+    assert_ptr_equal(seen.context, set[0] ? set[0] : set[1]);
+    assert_ok(hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_ACCESS_ALL, &mr));
+    assert_null(hmreg_mr_context(mr));
+    hmreg_mr_put(mr);
+    fixture_close();
+}
+
 TEST(ended__fabric_is_busy__not_called_again)
 {
     open_fixture(0, 0);

@@ -295,6 +295,7 @@ TEST(head__of_several_parts__the_keys_of_each)
         assert_ok(hmreg_mr_piece(mr, i, &piece));
         assert_true(head->keys[i].key == piece.key && piece.key != HMREG_KEY_NOTAVAIL);
     }
+    test_addresses(fixture.script.domain, mr, mr, 0, fixture.addr + 10);
     assert_ok(hmreg_mr_close(mr));
     members[0] = open_flagged(0, true); /* it refuses: the group has one rail */
     members[1] = fixture.script.domain;
@@ -308,9 +309,11 @@ TEST(head__of_several_parts__the_keys_of_each)
         assert_int_equal(head->keys[i].lkey, HMREG_VERBS_KEY_NOTAVAIL);
         assert_true(head->keys[2 + i].key == piece.key && piece.key != HMREG_KEY_NOTAVAIL);
     }
+    test_addresses(members[1], hmreg_mr_rail(mr, 1), mr, 2, fixture.addr);
     assert_ok(hmreg_mr_close(mr));
     assert_ok(hmreg_mr_get(group, host, sizeof(host), HMREG_ACCESS_ALL, &first));
     assert_keys(&hmreg_mr_head_of(first)->keys[0], hmreg_mr_rail(first, 0));
+    test_addresses(members[0], hmreg_mr_rail(first, 0), first, 0, host);
     assert_true(hmreg_mr_head_of(first)->keys[0].key != HMREG_KEY_NOTAVAIL);
     hmreg_mr_put(first);
     assert_ok(hmreg_domain_close(group));
@@ -376,6 +379,7 @@ TEST(range__split_with_options__each_piece_has_them)
         assert_int_equal(piece.local_addr, sum);
         sum += piece.len;
     }
+    test_addresses(fixture.script.domain, mr, mr, 0, range.iov_base);
     assert_ok(hmreg_mr_close(mr));
     attr.iova = UINT64_MAX - range.iov_len + 1;
     assert_reg_fails(hmreg_mr_regattr(fixture.script.domain, &attr, 0, &mr), mr, -EINVAL,
