@@ -220,9 +220,9 @@ def judge_all(judge, chosen, jobs):
 class Equivalents:
     """Mutants that no test can notice: lines that begin with how a mutant describes itself."""
 
-    def __init__(self, path, sources):
+    def __init__(self, path, sources, folders=""):
         text = content(path).decode() if os.path.exists(path) else ""
-        lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+        lines = [line for line in text.splitlines() if line.strip() and line[0] != "#" and line.startswith(folders)]
         known = {mutant.described() for source in sources for mutant in source.mutants}
         named = {line: {name for name in known if line.startswith(name)} for line in lines}
         self.names = set().union(*named.values())
@@ -352,7 +352,7 @@ def main():
     part, parts = map(int, args.pieces.split("/"))
     if tests and not stop.is_set():
         judge_all(Judge(args, tests, results, stop), chosen[part - 1::parts], args.jobs)
-    equivalents = Equivalents(args.equivalent, sources)
+    equivalents = Equivalents(args.equivalent, sources, folders)
     report(args, chosen, elsewhere, results, [t.name for t in tests], equivalents)
 
 
