@@ -23,6 +23,7 @@
  */
 #include "tests/support/fake/rocr_fake.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct agent agents[MAX_GPUS + 1];
@@ -115,7 +116,8 @@ hsa_status_t hsa_system_get_info(hsa_system_info_t attribute, void *value)
         *(uint16_t *)value = 1;
         return HSA_STATUS_SUCCESS;
     case HSA_AMD_SYSTEM_INFO_BUILD_VERSION:
-        *(const char **)value = "simulated";
+        *(const char **)value =
+            getenv("HMREG_FAKE_HSA_BUILD") ? getenv("HMREG_FAKE_HSA_BUILD") : "simulated";
         return HSA_STATUS_SUCCESS;
 #ifndef FAKE_HSA_5_2
     case ROCR_INFO_DMABUF_SUPPORTED:
