@@ -39,7 +39,8 @@ static int put_from(struct hmreg_domain *from, const struct hmreg_mr *mr)
  * reach that region. */
 TEST(auth_key__same_as_the_peers__granted)
 {
-    static const char *const keys[] = {"", "one", "two", "one and more"};
+    static const char *const keys[] = {
+        "", "one", "two", "one and as many more bytes as the longest key has, which are 64."};
     enum { DOMAINS = 4 };
     struct hmreg_domain *domains[DOMAINS];
     char memory[16];

@@ -29,6 +29,13 @@ from tested import content
 RESULTS = os.path.join(WORK, "results.jsonl")
 LABELS = "unit|conformance|fault|stress|cuda|rocr|ze|ofi|fuzz"
 WITHOUT = "long|guest|rdma|package"
+# The names of the tests that judge a folder's mutants; those of other folders are judged by all with the labels.
+JUDGES = {
+    "hmem": "(cuda|rocr|ze|unit)_.*",
+    "providers": "(conformance|ofi|unit|fault)_.*|stress_loopback|fuzz_replay_wire_.*",
+    "preload": "preload_.*|unit_record.*|tool_run.*|fuzz_replay_(trace|lost|program)",
+    "tools": "tool_.*|unit_record.*|fuzz_replay_(doctor|stats|json|foreign|trace)",
+}
 
 
 def say(words):
@@ -64,7 +71,8 @@ class Results:
 
 def find_tests(args, places, stop):
     """The tests that pass, with what they execute; of tests that did not change this is known."""
-    tests, seen = tested.listed(BUILD, args.labels, args.without, args.excepted), os.path.join(WORK, "seen")
+    tests = tested.listed(BUILD, args.labels, args.without, args.tests, args.excepted)
+    seen = os.path.join(WORK, "seen")
     os.makedirs(seen, exist_ok=True)
 
     def measure(test):
@@ -113,11 +121,11 @@ def choose(sources, args, results, compiler, stop):
     return chosen, elsewhere
 
 
-def choose_again(sources, seed):
+def choose_again(sources, args):
     """The mutants that an earlier run of the seed chose, also if the sources have changed around them."""
     mutants = [m for s in sources for m in s.mutants if m.in_slot]
     found = {m.described(): m for m in mutants} | {m.key: m for m in mutants}
-    earlier = json.loads(content(sample(seed)))
+    earlier = json.loads(content(sample(args)))
     chosen = [found.get(key) or found.get(described) for key, described in earlier]
     gone = chosen.count(None)
     if gone:
@@ -125,8 +133,9 @@ def choose_again(sources, seed):
     return [m for m in chosen if m], 0
 
 
-def sample(seed):
-    return os.path.join(WORK, f"sample-{seed}.json")
+def sample(args):
+    folders = "+".join(args.folders).replace("/", "-")
+    return os.path.join(WORK, f"sample-{folders}-{args.seed}.json")
 
 
 class Judge:
@@ -211,9 +220,9 @@ def judge_all(judge, chosen, jobs):
 class Equivalents:
     """Mutants that no test can notice: lines that begin with how a mutant describes itself."""
 
-    def __init__(self, path, sources):
+    def __init__(self, path, sources, folders=""):
         text = content(path).decode() if os.path.exists(path) else ""
-        lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+        lines = [line for line in text.splitlines() if line.strip() and line[0] != "#" and line.startswith(folders)]
         known = {mutant.described() for source in sources for mutant in source.mutants}
         named = {line: {name for name in known if line.startswith(name)} for line in lines}
         self.names = set().union(*named.values())
@@ -285,7 +294,7 @@ def parse():
     add("--seed", type=int, default=1)
     add("--count", type=int, default=200, help="how many mutants")
     add("--at", action="append", metavar="FILE:LINE", help="all mutants of this line instead")
-    add("--in", dest="folders", action="append", metavar="FOLDER", help="default: core")
+    add("--in", dest="folders", action="append", metavar="FOLDER", help="of the sources; default: core")
     add("--tree", default=HERE, help="another checkout, to compare")
     add("--all", action="store_true", help="run all tests with each mutant, not only until one fails")
     add("--survivors", action="store_true", help="only those that survived an earlier run of this seed")
@@ -294,13 +303,17 @@ def parse():
     add("--minutes", type=float, help="stop after so long; the next start goes on")
     add("--labels", default=LABELS, help="of tests; a regular expression")
     add("--without", default=WITHOUT, help="no tests with these labels")
+    add("--tests", metavar="NAMES", help="tests with these names; default: those that concern the folders")
     add("--except", dest="excepted", default="model_protocol", metavar="NAMES", help="no tests with these names")
     add("--longest", type=float, default=120, help="without tests of more seconds")
     add("--limit", type=float, default=20, help="seconds a test may take beyond 10 times its usual")
     add("--jobs", type=int, default=os.cpu_count() + 2, help="how many tests at once")
     add("--equivalent", default=os.path.join(HERE, "tests/measure/equivalent.txt"), metavar="FILE",
         help="mutants that are proven equivalent")
-    return arguments.parse_args()
+    args = arguments.parse_args()
+    args.folders = sorted(folder.rstrip("/") for folder in args.folders or ["core"])
+    args.tests = args.tests or "|".join(JUDGES.get(folder.split("/")[0], ".*") for folder in args.folders)
+    return args
 
 
 def limit_resources():
@@ -321,7 +334,7 @@ def stop_after(minutes, stop):
 
 def main():
     args, stop, results, tests = parse(), threading.Event(), Results(), []
-    tree, folders = os.path.abspath(args.tree), tuple(f.rstrip("/") + "/" for f in args.folders or ["core"])
+    tree, folders = os.path.abspath(args.tree), tuple(folder + "/" for folder in args.folders)
     stop_after(args.minutes, stop)
     if args.results:
         compiler = mutated.Compiler()
@@ -331,15 +344,15 @@ def main():
         limit_resources()
         tests = find_tests(args, places, stop)
     if args.survivors:
-        chosen, elsewhere = choose_again(sources, args.seed)
+        chosen, elsewhere = choose_again(sources, args)
     else:
         chosen, elsewhere = choose(sources, args, results, compiler, stop)
     if not (args.survivors or args.at or args.results):
-        mutated.write(sample(args.seed), json.dumps([[m.key, m.described()] for m in chosen]))
+        mutated.write(sample(args), json.dumps([[m.key, m.described()] for m in chosen]))
     part, parts = map(int, args.pieces.split("/"))
     if tests and not stop.is_set():
         judge_all(Judge(args, tests, results, stop), chosen[part - 1::parts], args.jobs)
-    equivalents = Equivalents(args.equivalent, sources)
+    equivalents = Equivalents(args.equivalent, sources, folders)
     report(args, chosen, elsewhere, results, [t.name for t in tests], equivalents)
 
 

@@ -121,8 +121,8 @@ def is_kill(outcome):
     return outcome.startswith(("status", "time limit"))
 
 
-def listed(build, labels, without, named):
-    """The tests of a build that have one of the labels, and none of the others, nor such a name."""
+def listed(build, labels, without, named, excepted):
+    """The tests of a build that have one of the labels and of the names, and none of the others."""
     found = json.loads(subprocess.check_output(["ctest", "--show-only=json-v1"], cwd=build))["tests"]
     tests = os.path.join(os.path.dirname(os.path.dirname(build)), "tests")
     tools = [name for name in files(os.path.join(build, "tools")) if os.access(name, os.X_OK)]
@@ -132,4 +132,5 @@ def listed(build, labels, without, named):
                   scripts=digest(*map(content, tools + shared)))
     tests = [Test(t, build, common) for t in found if t.get("command")]
     return [t for t in tests if any(re.fullmatch(labels, label) for label in t.labels)
-            and not any(re.fullmatch(without, label) for label in t.labels) and not re.fullmatch(named, t.name)]
+            and not any(re.fullmatch(without, label) for label in t.labels)
+            and re.fullmatch(named, t.name) and not re.fullmatch(excepted, t.name)]

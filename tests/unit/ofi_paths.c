@@ -247,6 +247,21 @@ TEST(path__each_world_that_lacks_it__says_what)
     }
 }
 
+/* What another path would lack too is no refusal of this one. */
+TEST(dmabuf__fabric_lacks_what_every_path_needs__error)
+{
+    static const int codes[] = {-FI_ENOKEY, -FI_EAGAIN, -EMFILE, -ENFILE};
+
+    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+        begin(&dmabuf_world);
+        fake_fabric.reg_code = codes[i];
+        fake_fabric.reg_failures = 1;
+        assert_true(reg() < 0);
+        assert_int_equal(fake_fabric.regs, 1);
+        test_finish();
+    }
+}
+
 /* A refusal by the fabric is data, and the next path is tried. */
 TEST(dmabuf__fabric_refuses__reason_and_next_path)
 {
@@ -384,9 +399,10 @@ TEST(callers__libfabric_without_the_iface__reason_and_next_path)
         int code;
         const char *words;
     } cases[] = {{-FI_ENOSYS, "without dmabufs or that runtime"},
-                 {-FI_EOPNOTSUPP, "driver imports none"}};
+                 {-FI_EOPNOTSUPP, "driver imports none"},
+                 {-EPROTONOSUPPORT, "driver imports none"}};
 
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         begin(&dmabuf_world);
         fake_fabric.reg_code = cases[i].code;
         assert_int_equal(reg_callers(HMREG_IFACE_NEURON, 0, NULL), -EOPNOTSUPP);

@@ -209,6 +209,27 @@ static void count_before(const char *call, bool ended)
         reports_before = reports;
 }
 
+TEST(release__last_of_two__reported_before_the_call)
+{
+    struct cuda_context *context = NULL;
+    struct bench bench;
+
+    driver_need_fake();
+    driver_need_devices(2);
+    bench = begin();
+    CU(cu.primary_retain(&context, 1));
+    CU(cu.primary_retain(&context, 1));
+    CU(cu.context_push(context));
+    watched_plain(&bench);
+    CU(cu.context_pop(&context));
+    cu.around(count_before);
+    CU(cu.primary_release(1));
+    assert_int_equal(reports_before, 0);
+    CU(cu.primary_release(1));
+    cu.around(NULL);
+    assert_true(reports_before >= 1);
+}
+
 TEST(release__last_after_a_green_context__reported_before_the_call)
 {
     struct cuda_context *context = NULL;

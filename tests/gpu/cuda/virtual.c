@@ -120,6 +120,27 @@ TEST(identity__any_piece_exchanged__differs)
     reserved_end(&reserved);
 }
 
+/* The driver has given the older memory's block id to the newer one. */
+TEST(identity__reserved_anew__differs)
+{
+    struct reserved reserved = reserved_begin();
+    unsigned long long addr = reserved.addr;
+    uint64_t before;
+
+    driver_need_fake();
+    test_setenv("HMREG_FAKE_CUDA_REUSE_IDS", "1");
+    map(&reserved, 0, 1);
+    before = identity_of(&reserved.bench, addr, reserved.granule);
+    unmap(&reserved, 0, 1);
+    CU(cu.unreserve(addr, 4 * reserved.granule));
+    reserved.addr = cu_reserve(4 * reserved.granule);
+    assert_int_equal(reserved.addr, addr);
+    map(&reserved, 0, 1);
+    assert_true(identity_of(&reserved.bench, addr, reserved.granule) != before);
+    unmap(&reserved, 0, 1);
+    reserved_end(&reserved);
+}
+
 TEST(identity__other_pieces_exchanged__stays)
 {
     struct reserved reserved = reserved_begin();

@@ -65,6 +65,23 @@ TEST(open__application_not_using_it__starts_and_stops_it)
     app_closed();
 }
 
+/* The next user may be the application. */
+TEST(close__runtime_that_starts_once__stays_in_use)
+{
+    struct hmem *rocr;
+
+    test_setenv("HMREG_FAKE_HSA_ONCE", "1");
+    rocr = app_open();
+    assert_int_equal(app.hsa_shut_down(), 0);
+    ops->close(rocr);
+    app_closed();
+    rocr = app_open();
+    ops->close(rocr);
+    app_closed();
+    while (!app.hsa_shut_down())
+        ;
+}
+
 TEST(runtime__driver_without_dmabuf__says_so)
 {
     struct hmem *rocr;

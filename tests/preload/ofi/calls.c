@@ -265,6 +265,7 @@ TEST(trace__each_call__provider_gets_its_arguments)
 
     only_traced();
     begin();
+    fake_fabric.info->domain_attr->name = strdup("eth7");
     domain = open_hooked();
     assert_int_equal(fi_mr_regv(domain, iov, 2, FI_SEND, 9, 4, FI_RMA_PMEM, &mr, memory), 0);
     assert_int_equal(fake_fabric.given.attr.iov_count, 2);
@@ -280,6 +281,7 @@ TEST(trace__each_call__provider_gets_its_arguments)
     counts = recorded(&before);
     assert_int_equal(counts.passed, 2);
     assert_int_equal(counts.ends, 2);
+    assert_int_equal(of_nic("eth7"), 2);
     end(domain);
 }
 

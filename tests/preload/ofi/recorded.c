@@ -34,6 +34,18 @@ struct counts recorded(const struct counts *before)
     return counts;
 }
 
+uint64_t of_nic(const char *name)
+{
+    const struct record_layout *file = record_file();
+    uint64_t count = 0;
+
+    for (unsigned i = 0; i < RECORD_ROWS; i++)
+        if (file->rows[i].state == RECORD_READY &&
+            !strcmp(file->names[file->rows[i].key.nic].text, name))
+            count += file->rows[i].count;
+    return count;
+}
+
 uint64_t reason(const char *slug)
 {
     const struct record_layout *file = record_file();

@@ -14,6 +14,8 @@ struct counts {
 
 /* Since `before`, if given. */
 struct counts recorded(const struct counts *before);
+/* The registrations of this NIC. */
+uint64_t of_nic(const char *name);
 /* How often calls were passed on for a reason. */
 uint64_t reason(const char *slug);
 

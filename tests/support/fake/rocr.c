@@ -19,10 +19,12 @@
  * device memory. HMREG_FAKE_HSA_HIDDEN=1: imported memory is of a device that is not visible, 2:
  * and no visible one reaches it. HMREG_FAKE_HSA_SHORT=n: descriptors have n bytes.
  * HMREG_FAKE_HSA_VMEM_RESERVED=1: as runtime 6.1, mapped virtual memory is called reserved and
- * nothing is said to be registered.
+ * nothing is said to be registered. HMREG_FAKE_HSA_ONCE=1: as runtime 6.4, it does not start again
+ * after its last user has shut it down.
  */
 #include "tests/support/fake/rocr_fake.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct agent agents[MAX_GPUS + 1];
@@ -61,21 +63,27 @@ static void make_agents(void)
     }
 }
 
+static bool is_over; /* it started once, and its last user has shut it down */
+
 hsa_status_t hsa_init(void)
 {
+    hsa_status_t status = HSA_STATUS_SUCCESS;
+
     MAY_FAIL();
     fake_lock();
-    if (!references++)
+    if (is_over && fake_env("HMREG_FAKE_HSA_ONCE", 0))
+        status = HSA_STATUS_ERROR_OUT_OF_RESOURCES;
+    else if (!references++)
         make_agents();
     fake_unlock();
-    return HSA_STATUS_SUCCESS;
+    return status;
 }
 
 hsa_status_t hsa_shut_down(void)
 {
     ENTER();
     fake_lock();
-    references--;
+    is_over = !--references && fake_env("HMREG_FAKE_HSA_ONCE", 0);
     fake_unlock();
     return HSA_STATUS_SUCCESS;
 }
@@ -115,7 +123,7 @@ hsa_status_t hsa_system_get_info(hsa_system_info_t attribute, void *value)
         *(uint16_t *)value = 1;
         return HSA_STATUS_SUCCESS;
     case HSA_AMD_SYSTEM_INFO_BUILD_VERSION:
-        *(const char **)value = "simulated";
+        *(const char **)value = fake_env("HMREG_FAKE_HSA_ONCE", 0) ? "\"1.15.0\"" : "simulated";
         return HSA_STATUS_SUCCESS;
 #ifndef FAKE_HSA_5_2
     case ROCR_INFO_DMABUF_SUPPORTED:

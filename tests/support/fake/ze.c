@@ -320,6 +320,8 @@ static ze_result_t device_get_pci(ze_device_handle_t device, ze_pci_ext_properti
             return (ze_result_t)code;                                                              \
         if (!table)                                                                                \
             return ZE_RESULT_ERROR_INVALID_NULL_POINTER;                                           \
+        if (ZE_MAJOR_VERSION(version) != 1)                                                        \
+            return ZE_RESULT_ERROR_UNSUPPORTED_VERSION;                                            \
         __VA_ARGS__                                                                                \
         return ZE_RESULT_SUCCESS;                                                                  \
     }
