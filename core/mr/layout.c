@@ -63,6 +63,13 @@ static void free_ranges(struct ranges *ranges)
     *ranges = (struct ranges){0, NULL, NULL};
 }
 
+/* Of a layout's own one range nothing is freed. */
+static void free_own_ranges(struct layout *layout)
+{
+    if (layout->ranges.iov != &layout->one)
+        free_ranges(&layout->ranges);
+}
+
 void layout_close(struct layout *layout)
 {
     while (layout->exports) {
@@ -82,7 +89,7 @@ void layout_free(struct layout *layout)
     if (!layout->owned)
         return;
     layout_close(layout);
-    free_ranges(&layout->ranges);
+    free_own_ranges(layout);
     free(layout->dmabufs);
     layout->dmabufs = NULL;
 }
@@ -119,7 +126,10 @@ int layout_gather(struct hmreg_domain *domain, const struct hmreg_segment *segme
 
     layout_init(layout, request, &unknown);
     layout->owned = true;
-    rc = allocate_ranges(&layout->ranges, segments ? count : request->count, "segments");
+    count = segments ? count : request->count;
+    layout->found = unknown;
+    layout->ranges = (struct ranges){1, &layout->one, &layout->found};
+    rc = count > 1 ? allocate_ranges(&layout->ranges, count, "segments") : 0;
     if (!rc && segments) {
         layout->dmabufs = calloc(count, sizeof(*layout->dmabufs));
         rc = layout->dmabufs ? 0

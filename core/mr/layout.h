@@ -38,6 +38,8 @@ struct layout {
     const struct hmreg_mr_dmabuf **dmabufs; /* of each range, NULL: memory; or NULL: none has one */
     bool joined;                            /* all ranges are one part */
     bool owned;                             /* layout_free() frees the ranges */
+    struct iovec one;                       /* the ranges of most gathered lists */
+    struct resolved found;
     bool shares; /* parts, or members, share exports; else each registration makes its own */
     struct ranges segments; /* the physical segments under the one range, which no export crosses;
                                count 0: not looked for. Owned */

@@ -123,8 +123,7 @@ static void unmap(struct natives *natives, size_t index)
         mapping_close(&natives->mappings[first + i]);
 }
 
-/* Deregisters one of the natives, which is live, or one of a failed call. -EBUSY: nothing changed.
- */
+/* Deregisters one of the natives, which is live, or of a failed call. -EBUSY: nothing changed. */
 static int end_native(struct natives *natives, size_t index, struct hmreg_domain *domain)
 {
     struct mr_note *note = &natives->note[index];
@@ -138,51 +137,64 @@ static int end_native(struct natives *natives, size_t index, struct hmreg_domain
     return rc;
 }
 
-/* Deregisters one of the region's registrations, unless it is none any more. */
-static int end_one(struct hmreg_mr *mr, size_t index)
+/* Deregisters one of an extended region's registrations, unless it is none any more. */
+static int end_one(struct mr_ext *ext, const struct hmreg_mr *mr, size_t index)
 {
     struct hmreg_domain *domain = mr_live(mr, index);
-    struct mr_body *body = mr_body(mr);
-    int rc;
 
-    if (!domain)
-        return 0;
-    if (mr_natives(mr))
-        return end_native(mr_natives(mr), index, domain);
-    rc = deregister(domain, &body->made, body->key_taken, body->made.key);
+    return domain ? end_native(ext->natives, index, domain) : 0;
+}
+
+/* Deregisters a region without an extension, unless it is suspended. */
+static int end_plain(struct hmreg_mr *mr)
+{
+    struct mr_body *body = mr_body(mr);
+    int rc = 0;
+
+    if (!mr_is_suspended(mr))
+        rc = deregister(mr->domain, &body->made, body->key_taken, body->made.key);
     if (rc != -EBUSY)
         body->made = MR_SUSPENDED;
     return rc;
 }
 
-int region_destroy(struct hmreg_mr *mr)
+/* Stops at the first that the fabric is busy with. */
+static int end_all(struct mr_ext *ext, const struct hmreg_mr *mr)
 {
+    size_t count = mr_native_count(mr);
     int rc = 0;
 
-    for (size_t i = 0; i < mr_native_count(mr); i++) {
+    for (size_t i = 0; i < count; i++) {
         bool live = mr_live(mr, i);
-        int ended = end_one(mr, i);
+        int ended = end_one(ext, mr, i);
 
         if (ended == -EBUSY)
             return ended;
-        if (mr_ext(mr))
-            mr_ext(mr)->closing |= live;
+        ext->closing |= live;
         rc = rc ? rc : ended;
     }
-    region_free(mr);
+    return rc;
+}
+
+int region_destroy(struct hmreg_mr *mr)
+{
+    struct mr_ext *ext = mr_ext(mr);
+    int rc = ext ? end_all(ext, mr) : end_plain(mr);
+
+    if (rc != -EBUSY)
+        region_free(mr);
     return rc;
 }
 
 /* A region of several counts as suspended from the first one on, so that nothing uses it in part.
  */
-int region_suspend(struct hmreg_mr *mr)
+static int suspend_all(struct mr_ext *ext, struct hmreg_mr *mr)
 {
-    bool was = mr_is_suspended(mr);
     size_t count = mr_native_count(mr);
     int rc = 0;
 
     for (size_t i = 0; i < count; i++) {
-        int ended = end_one(mr, i);
+        int ended = end_one(ext, mr, i);
 
         if (ended == -EBUSY && count == 1)
             return ended;
@@ -190,9 +202,17 @@ int region_suspend(struct hmreg_mr *mr)
             hide(mr_native(mr, i));
         rc = ended == -EBUSY || !rc ? ended : rc;
     }
-    if (mr_ext(mr))
-        mr_ext(mr)->suspended = true;
-    if (!was)
+    ext->suspended = true;
+    return rc;
+}
+
+int region_suspend(struct hmreg_mr *mr)
+{
+    struct mr_ext *ext = mr_ext(mr);
+    bool was = mr_is_suspended(mr);
+    int rc = ext ? suspend_all(ext, mr) : end_plain(mr);
+
+    if (!was && mr_is_suspended(mr))
         mr_set_head(mr);
     return rc;
 }
