@@ -103,10 +103,10 @@ struct mr_body {
         struct mr_ext *ext;        /* of any other: if `extended` */
     };
     _Atomic(void *) context; /* the caller's */
-    uint16_t access : 15;
+    uint16_t access;
+    uint8_t iface : 4; /* enum hmreg_iface */
+    uint8_t path : 3;  /* enum hmreg_path */
     bool extended : 1;
-    uint8_t iface : 4;   /* enum hmreg_iface */
-    uint8_t path : 4;    /* enum hmreg_path */
     bool cached : 1;     /* in the cache: serves other gets too */
     bool registered : 1; /* regions of hmreg_mr_get(): there is something to deregister */
     bool key_taken : 1;  /* without an extension: made.key is one of the domain's keys */
@@ -157,7 +157,8 @@ struct mr_handle {
     2u /* no sequence of a cached region that is hot, or ends with its last put                    \
         */
 
-_Static_assert(HMREG_ACCESS_ALL < 1 << 15, "access rights fit a region's");
+_Static_assert(HMREG_ACCESS_ALL <= UINT16_MAX && HMREG_PATH_COUNT <= 8,
+               "access rights and a path fit a region's");
 _Static_assert(HMREG_IFACE_MAX < 1 << 4, "so does an iface");
 
 /* A slot offset is an element's number in a domain's array, times MR_SLOT, of which the sizes of an
