@@ -108,8 +108,10 @@ static bool called_by_handler(struct hmreg_kfi_eq *eq)
 /* Until the handler has returned from each of its calls. */
 static int settle(struct hmreg_kfi_eq *eq)
 {
-	return hmreg_kfi_waited(wait_event_killable_timeout(
-		eq->returned, !atomic_read(&eq->undelivered), hmreg_kfi_limit()));
+	long left = wait_event_killable_timeout(eq->returned, !atomic_read(&eq->undelivered),
+						hmreg_kfi_limit());
+
+	return hmreg_kfi_waited(left);
 }
 
 static int eq_close(struct kfid *fid)

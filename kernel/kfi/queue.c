@@ -122,6 +122,7 @@ static int connect_own(struct hmreg_kfi_domain *domain)
 static int disconnect_own(struct hmreg_kfi_domain *domain)
 {
 	struct ib_qp_attr attr = {.qp_state = IB_QPS_ERR};
+	long left;
 	int rc;
 
 	if (domain->connected) {
@@ -130,8 +131,9 @@ static int disconnect_own(struct hmreg_kfi_domain *domain)
 			return rc;
 		domain->connected = false;
 	}
-	return hmreg_kfi_waited(wait_event_killable_timeout(
-		domain->answered, !atomic_read(&domain->posted), hmreg_kfi_limit()));
+	left = wait_event_killable_timeout(domain->answered, !atomic_read(&domain->posted),
+					   hmreg_kfi_limit());
+	return hmreg_kfi_waited(left);
 }
 
 /* Unless another thread has restarted it since the caller saw it, by domain->restarts, fail. */
@@ -159,13 +161,15 @@ static int restart(struct hmreg_kfi_domain *domain, unsigned int seen)
 static int post(struct hmreg_kfi_mr *mr, struct ib_send_wr *wr)
 {
 	struct hmreg_kfi_domain *domain = mr->domain;
+	long left;
 	int rc;
 
 	if (domain->cq && !domain->connected)
 		return -ECONNABORTED;
-	rc = hmreg_kfi_waited(wait_event_killable_timeout(
-		domain->answered, atomic_add_unless(&domain->posted, 1, domain->sends),
-		hmreg_kfi_limit()));
+	left = wait_event_killable_timeout(domain->answered,
+					   atomic_add_unless(&domain->posted, 1, domain->sends),
+					   hmreg_kfi_limit());
+	rc = hmreg_kfi_waited(left);
 	if (rc)
 		return rc;
 	reinit_completion(&mr->sent);
@@ -181,8 +185,8 @@ static int post(struct hmreg_kfi_mr *mr, struct ib_send_wr *wr)
  */
 static int await(struct hmreg_kfi_mr *mr)
 {
-	int rc = hmreg_kfi_waited(
-		wait_for_completion_killable_timeout(&mr->sent, hmreg_kfi_limit()));
+	long left = wait_for_completion_killable_timeout(&mr->sent, hmreg_kfi_limit());
+	int rc = hmreg_kfi_waited(left);
 
 	if (rc)
 		return rc;

@@ -302,13 +302,14 @@ static int mr_close(struct kfid *fid)
 {
 	struct hmreg_kfi_mr *mr = mr_of(fid);
 	unsigned int noio;
+	long left;
 	int rc;
 
 	if (atomic_read(&fid->ref_cnt))
 		return -KFI_EBUSY;
 	if (mr->domain->eq) {
-		rc = hmreg_kfi_waited(
-			wait_for_completion_killable_timeout(&mr->registered, hmreg_kfi_limit()));
+		left = wait_for_completion_killable_timeout(&mr->registered, hmreg_kfi_limit());
+		rc = hmreg_kfi_waited(left);
 		if (rc)
 			return rc;
 		hmreg_kfi_events_remove(mr);
