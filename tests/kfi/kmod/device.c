@@ -200,8 +200,14 @@ static struct ib_mr *get_dma_mr(struct ib_pd *pd, int rights)
     return ERR_PTR(-EOPNOTSUPP);
 }
 
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 17, 0)
+#define DMA_HANDLE
+#else
+#define DMA_HANDLE struct ib_dmah *handle,
+#endif
+
 static struct ib_mr *reg_user_mr(struct ib_pd *pd, u64 start, u64 length, u64 address, int rights,
-                                 struct ib_udata *udata)
+                                 DMA_HANDLE struct ib_udata *udata)
 {
     return ERR_PTR(-EOPNOTSUPP);
 }
