@@ -7,6 +7,18 @@
 
 #include "internal.h"
 
+static unsigned int timeout_ms = 60000;
+module_param(timeout_ms, uint, 0644);
+MODULE_PARM_DESC(timeout_ms,
+		 "milliseconds that a call waits for a device or a handler at most; 0: no limit");
+
+long hmreg_kfi_limit(void)
+{
+	unsigned int limit = READ_ONCE(timeout_ms);
+
+	return limit ? msecs_to_jiffies(limit) : MAX_SCHEDULE_TIMEOUT;
+}
+
 static struct hmreg_kfi_domain *domain_of(struct kfid *fid)
 {
 	return container_of(fid, struct hmreg_kfi_domain, fid.fid);
@@ -20,7 +32,9 @@ static int domain_close(struct kfid *fid)
 	hmreg_kfi_region_retry(domain);
 	if (atomic_read(&fid->ref_cnt))
 		return -KFI_EBUSY;
-	rc = hmreg_kfi_pool_close(domain);
+	rc = hmreg_kfi_events_settle(domain);
+	if (!rc)
+		rc = hmreg_kfi_pool_close(domain);
 	if (rc)
 		return rc;
 	hmreg_kfi_events_unbind(domain);

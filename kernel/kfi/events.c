@@ -105,12 +105,25 @@ static bool called_by_handler(struct hmreg_kfi_eq *eq)
 	return current_work() == &eq->delivery;
 }
 
+/* Until the handler has returned from each of its calls. */
+static int settle(struct hmreg_kfi_eq *eq)
+{
+	long left = wait_event_killable_timeout(eq->returned, !atomic_read(&eq->undelivered),
+						hmreg_kfi_limit());
+
+	return hmreg_kfi_waited(left);
+}
+
 static int eq_close(struct kfid *fid)
 {
 	struct hmreg_kfi_eq *eq = container_of(fid, struct hmreg_kfi_eq, fid.fid);
+	int rc;
 
 	if (atomic_read(&fid->ref_cnt) || called_by_handler(eq))
 		return -KFI_EBUSY;
+	rc = settle(eq);
+	if (rc)
+		return rc;
 	if (eq->work)
 		destroy_workqueue(eq->work);
 	kfree(eq);
@@ -145,8 +158,11 @@ static void deliver(struct work_struct *work)
 {
 	struct hmreg_kfi_eq *eq = container_of(work, struct hmreg_kfi_eq, delivery);
 
-	while (atomic_dec_if_positive(&eq->undelivered) >= 0)
+	while (atomic_read(&eq->undelivered)) {
 		eq->fid.event_handler(&eq->fid, eq->fid.fid.context);
+		atomic_dec(&eq->undelivered);
+		wake_up(&eq->returned);
+	}
 }
 
 /* Linux 7.2 warns of a queue that is neither per processor nor unbound. */
@@ -178,6 +194,7 @@ int hmreg_kfi_eq_open(kfi_event_handler handler, void *context, struct kfid_eq *
 	eq->fid.event_handler = handler;
 	spin_lock_init(&eq->lock);
 	INIT_LIST_HEAD(&eq->events);
+	init_waitqueue_head(&eq->returned);
 	*out = &eq->fid;
 	return 0;
 }
@@ -195,15 +212,22 @@ int hmreg_kfi_events_bind(struct hmreg_kfi_domain *domain, struct kfid *fid)
 	return 0;
 }
 
-/* Returns after the last handler, or in it. */
+/* All regions are closed. 0: no handler runs, but for the one that calls. */
+int hmreg_kfi_events_settle(struct hmreg_kfi_domain *domain)
+{
+	if (!domain->eq)
+		return 0;
+	/* A registration whose region is closed already may be about to queue the handler. */
+	flush_workqueue(domain->work);
+	return called_by_handler(domain->eq) ? 0 : settle(domain->eq);
+}
+
 void hmreg_kfi_events_unbind(struct hmreg_kfi_domain *domain)
 {
 	struct hmreg_kfi_eq *eq = domain->eq;
 
 	if (!eq)
 		return;
-	/* First: a registration whose region is closed already may be about to queue the handler.
-	 */
 	destroy_workqueue(domain->work);
 	if (!called_by_handler(eq))
 		flush_work(&eq->delivery);

@@ -268,6 +268,12 @@ struct hmreg_kfi_attr {
 	unsigned int pages;
 };
 
+/* A wait of a call below or of kfabric's ends with a fatal signal (-EINTR), or after the module's
+ * timeout_ms (-ETIMEDOUT; 60,000, 0: no limit). After either a call that registers has written its
+ * output: a region without a key, whose memory must stay until kfi_close() of it is 0. After either
+ * kfi_close() has closed nothing: call it again. docs/kernel.md has what remains.
+ */
+
 /* 0; -EINVAL; -EOPNOTSUPP: the device cannot register kernel memory, or needs attr->qp; -ENOMEM;
  * or the device's error. Close it by kfi_close(), which may sleep, before @pd.
  */
@@ -277,13 +283,13 @@ int hmreg_kfi_domain_open(struct ib_pd *pd, const struct hmreg_kfi_attr *attr,
 /* An event queue, for kfi_domain_bind(domain, &eq->fid, KFI_REG_MR). @handler, if given, is called
  * from a workqueue once for each event, which it may read. It may sleep, register and close
  * regions, and close the domain; it must not wait for another call of itself. kfi_close() of a
- * domain or an event queue, other than by the handler, returns after its last call.
+ * domain or an event queue, other than by the handler, waits until it has returned from each call.
  */
 int hmreg_kfi_eq_open(kfi_event_handler handler, void *context, struct kfid_eq **eq);
 
 /* Fills in at most @max elements that cover [offset, offset + length) of the region whose
  * kfi_mr_desc() is @desc, for work requests of queue pairs of the protection domain. Returns their
- * number, -EINVAL or -E2BIG. Any context.
+ * number, -EINVAL (also where a region with remote rights has no key) or -E2BIG. Any context.
  */
 int hmreg_kfi_sge(void *desc, size_t offset, size_t length, struct ib_sge *sge, int max);
 

@@ -7,8 +7,8 @@
 
 #include <linux/list.h>
 #include <linux/rwsem.h>
-#include <linux/semaphore.h>
 #include <linux/spinlock.h>
+#include <linux/wait.h>
 #include <linux/workqueue.h>
 
 #include "hmreg_kfi.h"
@@ -20,7 +20,8 @@ struct hmreg_kfi_eq {
 
 	struct workqueue_struct *work; /* NULL: no handler */
 	struct work_struct delivery;
-	atomic_t undelivered; /* calls of the handler that are still to be made */
+	atomic_t undelivered; /* calls of the handler that have not returned */
+	wait_queue_head_t returned;
 };
 
 struct hmreg_kfi_domain {
@@ -35,7 +36,9 @@ struct hmreg_kfi_domain {
 	struct ib_cq *cq; /* NULL: the queue pair is the client's */
 	struct ib_qp *qp;
 	bool connected;
-	struct semaphore room;	     /* entries of the send queue */
+	unsigned int sends; /* entries of the send queue */
+	atomic_t posted;    /* of them, those in use */
+	wait_queue_head_t answered;
 	struct rw_semaphore restart; /* read: posting; write: the queue pair is reset */
 	unsigned int restarts;
 
@@ -69,6 +72,7 @@ struct hmreg_kfi_mr {
 	bool bridges;	  /* it takes gaps */
 	enum hmreg_kfi_key key;
 	struct ib_cqe cqe;
+	bool posted; /* the device has not answered yet: all of the region must stay */
 	struct completion sent;
 	enum ib_wc_status status;
 
@@ -78,10 +82,22 @@ struct hmreg_kfi_mr {
 	int error;
 };
 
+/* domain.c: each wait ends with a fatal signal, and takes so long at most */
+long hmreg_kfi_limit(void);
+
+/* Of the kernel's waits with both. */
+static inline int hmreg_kfi_waited(long left)
+{
+	if (left > 0)
+		return 0;
+	return left ? -EINTR : -ETIMEDOUT;
+}
+
 /* queue.c */
 int hmreg_kfi_queue_open(struct hmreg_kfi_domain *domain);
 void hmreg_kfi_queue_close(struct hmreg_kfi_domain *domain);
 int hmreg_kfi_send(struct hmreg_kfi_mr *mr, struct ib_send_wr *wr);
+int hmreg_kfi_settle(struct hmreg_kfi_mr *mr);
 
 /* memory.c */
 int hmreg_kfi_map(struct hmreg_kfi_mr *mr, const struct kfi_mr_attr *attr);
@@ -103,6 +119,7 @@ void hmreg_kfi_region_retry(struct hmreg_kfi_domain *domain);
 
 /* events.c */
 int hmreg_kfi_events_bind(struct hmreg_kfi_domain *domain, struct kfid *fid);
+int hmreg_kfi_events_settle(struct hmreg_kfi_domain *domain);
 void hmreg_kfi_events_unbind(struct hmreg_kfi_domain *domain);
 void hmreg_kfi_events_add(struct hmreg_kfi_mr *mr, int error);
 void hmreg_kfi_events_remove(struct hmreg_kfi_mr *mr);

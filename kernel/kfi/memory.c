@@ -267,6 +267,8 @@ int hmreg_kfi_sge(void *desc, size_t offset, size_t length, struct ib_sge *sge, 
 		return -KFI_EINVAL;
 	if (!hmreg_kfi_is_remote(mr->access))
 		return sge_of_list(mr, offset, length, sge, max);
+	if (mr->key != KEY_VALID)
+		return -KFI_EINVAL;
 	if (max < 1 || length > U32_MAX)
 		return -E2BIG;
 	sge->addr = mr->fid.iova + offset;

@@ -15,11 +15,19 @@
 #define OWN_SENDS 64
 #define TRIES 3
 
+static void give_entry(struct hmreg_kfi_domain *domain)
+{
+	atomic_dec(&domain->posted);
+	wake_up(&domain->answered);
+}
+
 static void on_sent(struct ib_cq *cq, struct ib_wc *wc)
 {
 	struct hmreg_kfi_mr *mr = container_of(wc->wr_cqe, struct hmreg_kfi_mr, cqe);
 
 	mr->status = wc->status;
+	give_entry(mr->domain);
+	/* Last: from here on the region and its domain may end. */
 	complete(&mr->sent);
 }
 
@@ -111,23 +119,36 @@ static int connect_own(struct hmreg_kfi_domain *domain)
 }
 
 /* Ends the work requests that are under way: each gets its completion. */
-static void disconnect_own(struct hmreg_kfi_domain *domain)
+static int disconnect_own(struct hmreg_kfi_domain *domain)
 {
-	if (domain->connected)
-		ib_drain_qp(domain->qp);
-	domain->connected = false;
+	struct ib_qp_attr attr = {.qp_state = IB_QPS_ERR};
+	long left;
+	int rc;
+
+	if (domain->connected) {
+		rc = ib_modify_qp(domain->qp, &attr, IB_QP_STATE);
+		if (rc)
+			return rc;
+		domain->connected = false;
+	}
+	left = wait_event_killable_timeout(domain->answered, !atomic_read(&domain->posted),
+					   hmreg_kfi_limit());
+	return hmreg_kfi_waited(left);
 }
 
 /* Unless another thread has restarted it since the caller saw it, by domain->restarts, fail. */
 static int restart(struct hmreg_kfi_domain *domain, unsigned int seen)
 {
 	struct ib_qp_attr attr = {.qp_state = IB_QPS_RESET};
-	int rc = 0;
+	int rc;
 
-	down_write(&domain->restart);
+	rc = down_write_killable(&domain->restart);
+	if (rc)
+		return rc;
 	if (domain->restarts == seen) {
-		disconnect_own(domain);
-		rc = ib_modify_qp(domain->qp, &attr, IB_QP_STATE);
+		rc = disconnect_own(domain);
+		if (!rc)
+			rc = ib_modify_qp(domain->qp, &attr, IB_QP_STATE);
 		if (!rc)
 			rc = connect_own(domain);
 		if (!rc)
@@ -137,30 +158,61 @@ static int restart(struct hmreg_kfi_domain *domain, unsigned int seen)
 	return rc;
 }
 
-/* -ECONNABORTED: the queue pair is in the error state, by no fault of this work request. */
+static int post(struct hmreg_kfi_mr *mr, struct ib_send_wr *wr)
+{
+	struct hmreg_kfi_domain *domain = mr->domain;
+	long left;
+	int rc;
+
+	if (domain->cq && !domain->connected)
+		return -ECONNABORTED;
+	left = wait_event_killable_timeout(domain->answered,
+					   atomic_add_unless(&domain->posted, 1, domain->sends),
+					   hmreg_kfi_limit());
+	rc = hmreg_kfi_waited(left);
+	if (rc)
+		return rc;
+	reinit_completion(&mr->sent);
+	rc = ib_post_send(domain->qp, wr, NULL);
+	if (rc)
+		give_entry(domain);
+	mr->posted = !rc;
+	return rc;
+}
+
+/* -ECONNABORTED: the queue pair is in the error state, by no fault of this work request. -EINTR,
+ * -ETIMEDOUT: there is no completion yet.
+ */
+static int await(struct hmreg_kfi_mr *mr)
+{
+	long left = wait_for_completion_killable_timeout(&mr->sent, hmreg_kfi_limit());
+	int rc = hmreg_kfi_waited(left);
+
+	if (rc)
+		return rc;
+	mr->posted = false;
+	if (mr->status == IB_WC_WR_FLUSH_ERR)
+		return -ECONNABORTED;
+	return mr->status == IB_WC_SUCCESS ? 0 : -EIO;
+}
+
 static int send_once(struct hmreg_kfi_mr *mr, struct ib_send_wr *wr, unsigned int *seen)
 {
 	struct hmreg_kfi_domain *domain = mr->domain;
-	bool usable;
-	int rc = 0;
+	int rc;
 
-	reinit_completion(&mr->sent);
-	down(&domain->room);
-	down_read(&domain->restart);
+	rc = down_read_killable(&domain->restart);
+	if (rc)
+		return rc;
 	*seen = domain->restarts;
-	usable = !domain->cq || domain->connected;
-	if (usable)
-		rc = ib_post_send(domain->qp, wr, NULL);
+	rc = post(mr, wr);
 	up_read(&domain->restart);
-	if (usable && !rc)
-		wait_for_completion(&mr->sent);
-	up(&domain->room);
-	if (!usable || (!rc && mr->status == IB_WC_WR_FLUSH_ERR))
-		return -ECONNABORTED;
-	return !rc && mr->status != IB_WC_SUCCESS ? -EIO : rc;
+	return rc ? rc : await(mr);
 }
 
-/* Posts the work request and waits for its completion. */
+/* Posts the work request and waits for its completion. If mr->posted after an error, the device has
+ * still to answer.
+ */
 int hmreg_kfi_send(struct hmreg_kfi_mr *mr, struct ib_send_wr *wr)
 {
 	unsigned int seen, tries = 0;
@@ -181,19 +233,34 @@ int hmreg_kfi_send(struct hmreg_kfi_mr *mr, struct ib_send_wr *wr)
 	}
 }
 
+/* Waits for the completion of a work request that a call before has given up. A restart ends it on
+ * the domain's own queue pair; on its own the client does.
+ */
+int hmreg_kfi_settle(struct hmreg_kfi_mr *mr)
+{
+	struct hmreg_kfi_domain *domain = mr->domain;
+	int rc;
+
+	if (!mr->posted)
+		return 0;
+	rc = await(mr);
+	if (rc == -ETIMEDOUT && domain->cq && !restart(domain, READ_ONCE(domain->restarts)))
+		rc = await(mr);
+	return mr->posted ? rc : 0;
+}
+
 static int open_own(struct hmreg_kfi_domain *domain)
 {
-	/* One more of each for ib_drain_qp(). */
 	struct ib_qp_init_attr init = {
 		.qp_type = IB_QPT_RC,
 		.sq_sig_type = IB_SIGNAL_REQ_WR,
-		.cap = {.max_send_wr = OWN_SENDS + 1, .max_recv_wr = 1},
+		.cap = {.max_send_wr = OWN_SENDS, .max_recv_wr = 1},
 	};
 	int rc;
 
 	init.cap.max_send_sge = 1;
 	init.cap.max_recv_sge = 1;
-	domain->cq = ib_alloc_cq_any(domain->device, domain, OWN_SENDS + 2, IB_POLL_WORKQUEUE);
+	domain->cq = ib_alloc_cq_any(domain->device, domain, OWN_SENDS + 1, IB_POLL_WORKQUEUE);
 	if (IS_ERR(domain->cq))
 		return PTR_ERR(domain->cq);
 	init.send_cq = domain->cq;
@@ -217,23 +284,24 @@ free_cq:
 int hmreg_kfi_queue_open(struct hmreg_kfi_domain *domain)
 {
 	init_rwsem(&domain->restart);
+	init_waitqueue_head(&domain->answered);
 	if (domain->attr.qp) {
 		domain->qp = domain->attr.qp;
-		sema_init(&domain->room, max(domain->attr.sends, 1u));
+		domain->sends = max(domain->attr.sends, 1u);
 		return 0;
 	}
-	sema_init(&domain->room, OWN_SENDS);
+	domain->sends = OWN_SENDS;
 	/* Only a connection manager connects queue pairs of iWARP. */
 	if (rdma_protocol_iwarp(domain->device, domain->attr.port))
 		return -EOPNOTSUPP;
 	return open_own(domain);
 }
 
+/* Each work request has had its completion, as all regions are closed. */
 void hmreg_kfi_queue_close(struct hmreg_kfi_domain *domain)
 {
 	if (!domain->cq)
 		return;
-	disconnect_own(domain);
 	ib_destroy_qp(domain->qp);
 	ib_free_cq(domain->cq);
 }

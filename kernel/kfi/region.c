@@ -110,13 +110,20 @@ static int complete_region(struct hmreg_kfi_mr *mr)
 static int end_key(struct hmreg_kfi_mr *mr)
 {
 	struct ib_send_wr wr = {.opcode = IB_WR_LOCAL_INV};
+	int rc;
 
+	rc = hmreg_kfi_settle(mr);
+	if (rc)
+		return rc;
 	/* Ends an ib_mr that is not used again, whatever its key's state. */
 	if (!mr->domain->attr.regions)
 		return hmreg_kfi_pool_drop_mr(mr);
 	if (mr->key == KEY_VALID) {
 		wr.ex.invalidate_rkey = mr->mr->rkey;
-		mr->key = hmreg_kfi_send(mr, &wr) ? KEY_UNSURE : KEY_FREE;
+		rc = hmreg_kfi_send(mr, &wr);
+		mr->key = rc ? KEY_UNSURE : KEY_FREE;
+		if (mr->posted)
+			return rc;
 	}
 	return mr->key == KEY_FREE ? 0 : hmreg_kfi_pool_drop_mr(mr);
 }
@@ -185,6 +192,18 @@ static unsigned int most_elements(const struct hmreg_kfi_mr *mr)
 		       mr->domain->device->attrs.max_fast_reg_page_list_len);
 }
 
+/* What the device may still reach is the caller's to close: its memory must stay until then. */
+static int give_up(struct hmreg_kfi_mr *mr, int rc, struct kfid_mr **out)
+{
+	if (rc == -EINTR || rc == -ETIMEDOUT) {
+		*out = &mr->fid;
+		complete_all(&mr->registered);
+	} else {
+		undo(mr);
+	}
+	return rc;
+}
+
 static int register_region(struct hmreg_kfi_domain *domain, const struct kfi_mr_attr *attr,
 			   struct kfid_mr **out)
 {
@@ -204,10 +223,8 @@ static int register_region(struct hmreg_kfi_domain *domain, const struct kfi_mr_
 	}
 	if (!rc)
 		rc = complete_region(mr);
-	if (rc) {
-		undo(mr);
-		return rc;
-	}
+	if (rc)
+		return give_up(mr, rc, out);
 	*out = &mr->fid;
 	return 0;
 }
@@ -285,12 +302,16 @@ static int mr_close(struct kfid *fid)
 {
 	struct hmreg_kfi_mr *mr = mr_of(fid);
 	unsigned int noio;
+	long left;
 	int rc;
 
 	if (atomic_read(&fid->ref_cnt))
 		return -KFI_EBUSY;
 	if (mr->domain->eq) {
-		wait_for_completion(&mr->registered);
+		left = wait_for_completion_killable_timeout(&mr->registered, hmreg_kfi_limit());
+		rc = hmreg_kfi_waited(left);
+		if (rc)
+			return rc;
 		hmreg_kfi_events_remove(mr);
 	}
 	noio = memalloc_noio_save();

@@ -193,7 +193,7 @@ TEST(queue_pair__cannot_be_restarted__error_until_it_can)
     struct peer peer;
 
     peer_start(&peer, &pooled);
-    for (unsigned step = 0; step < 4; step++) {
+    for (unsigned step = 0; step < 5; step++) {
         device_refuses(&peer, &reg);
         peer_fault(&peer, "ib_modify_qp", step, 1);
         reg = peer_reg(&peer, MEMORY_VMALLOC, RIGHTS_BOTH);

@@ -12,7 +12,7 @@
 
 /* ---- modules ---- */
 
-static void load(const char *module)
+static void load(const char *module, const char *parameters)
 {
     char path[4096];
     int fd;
@@ -23,15 +23,15 @@ static void load(const char *module)
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         fail_msg("%s: %s", path, strerror(errno));
-    if (syscall(SYS_finit_module, fd, "", 0) && errno != EEXIST)
+    if (syscall(SYS_finit_module, fd, parameters, 0) && errno != EEXIST)
         fail_msg("%s: %s", path, strerror(errno));
     close(fd);
 }
 
 void peer_load(void)
 {
-    load("hmreg_kfi");
-    load("hmreg_kfi_client");
+    load("hmreg_kfi", "");
+    load("hmreg_kfi_client", "");
 }
 
 int peer_unload(const char *module)
@@ -43,7 +43,9 @@ int peer_unload(const char *module)
 
 int peer_call(struct peer *peer, unsigned long call, void *argument)
 {
-    return ioctl(peer->client, call, argument) < 0 ? -errno : 0;
+    int rc = ioctl(peer->client, call, argument);
+
+    return rc < 0 ? -errno : rc;
 }
 
 static int open_client(void)
@@ -56,6 +58,18 @@ static int open_client(void)
     if (fd < 0)
         fail_msg("/dev/hmreg_kfi_client: %s", strerror(errno));
     return fd;
+}
+
+int peer_open_client_of(const char *device)
+{
+    char parameters[64];
+
+    peer_unload("hmreg_kfi_client");
+    snprintf(parameters, sizeof(parameters), "device=%s", device);
+    load("hmreg_kfi", "");
+    load("hmreg_kfi_device", "");
+    load("hmreg_kfi_client", parameters);
+    return open_client();
 }
 
 void peer_open(struct peer *peer)

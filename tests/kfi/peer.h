@@ -47,6 +47,9 @@ void peer_load(void);
 /* unload: EBUSY or 0 */
 int peer_unload(const char *module);
 
+/* The client with that device, which transfers nothing: a descriptor. */
+int peer_open_client_of(const char *device);
+
 /* Opens the device, not yet a domain. */
 void peer_open(struct peer *peer);
 /* The same with a connection, and a domain as `open` says (NULL: a synchronous one, of its own). */
@@ -57,7 +60,7 @@ void peer_connect(struct peer *peer);
 void peer_is_denied(struct peer *peer, enum ibv_wr_opcode opcode, uint64_t address, uint64_t key,
                     size_t length);
 
-/* ioctl(2): 0 or a negative errno. */
+/* ioctl(2): its result or a negative errno. */
 int peer_call(struct peer *peer, unsigned long call, void *argument);
 int peer_open_domain(struct peer *peer, const struct client_open *open);
 

@@ -38,6 +38,7 @@ enum client_handler {
     HANDLER_REPLACES,      /* closes it, registers another, and closes that */
     HANDLER_SLEEPS,        /* closes it, and sleeps until CLIENT_WAKE */
     HANDLER_CLOSES_DOMAIN, /* with it */
+    HANDLER_CLOSES_DOMAIN_AND_SLEEPS,
 };
 
 struct client_open {
@@ -97,6 +98,7 @@ struct client_event {
     __u32 err, event;
     __u32 handled; /* calls of the handler that have returned */
     __s32 result;  /* of them: 0 or an error */
+    __u32 domain_is_open;
     char text[64];
 };
 
@@ -152,19 +154,45 @@ struct client_fault {
     __u32 hits; /* out: of the fault before */
 };
 
-#define CLIENT_OPEN    _IOWR('k', 1, struct client_open)
-#define CLIENT_REG     _IOWR('k', 2, struct client_reg)
-#define CLIENT_BYTES   _IOWR('k', 3, struct client_bytes)
-#define CLIENT_CONNECT _IOWR('k', 4, struct client_connect)
-#define CLIENT_CLOSE   _IOWR('k', 5, struct client_close)
-#define CLIENT_BIND    _IOWR('k', 6, struct client_bind)
-#define CLIENT_EVENT   _IOWR('k', 7, struct client_event)
-#define CLIENT_PUSH    _IOWR('k', 8, struct client_push)
-#define CLIENT_FAULT   _IOWR('k', 9, struct client_fault)
-#define CLIENT_KEYS    _IOWR('k', 12, struct client_reg) /* of the region of an event */
-#define CLIENT_WRONG   _IOWR('k', 13, struct client_wrong)
-#define CLIENT_FINISH  _IO('k', 10) /* closes the domain */
-#define CLIENT_WAKE    _IO('k', 14) /* the handler */
+struct client_fuzz {
+    __u32 seed, steps;
+};
+
+/* What the random calls did, each of which is to have happened. */
+enum {
+    FUZZ_REGISTERED,
+    FUZZ_REFUSED,
+    FUZZ_GIVEN_UP,
+    FUZZ_CLOSED,
+    FUZZ_NOT_CLOSED,
+    FUZZ_EVENTS,
+    FUZZ_HANDLED,
+    FUZZ_DOMAINS,
+    FUZZ_COUNTS
+};
+
+struct client_fuzzed {
+    __s32 rc;
+    __u32 counts[FUZZ_COUNTS];
+};
+
+#define CLIENT_OPEN     _IOWR('k', 1, struct client_open)
+#define CLIENT_REG      _IOWR('k', 2, struct client_reg)
+#define CLIENT_BYTES    _IOWR('k', 3, struct client_bytes)
+#define CLIENT_CONNECT  _IOWR('k', 4, struct client_connect)
+#define CLIENT_CLOSE    _IOWR('k', 5, struct client_close)
+#define CLIENT_BIND     _IOWR('k', 6, struct client_bind)
+#define CLIENT_EVENT    _IOWR('k', 7, struct client_event)
+#define CLIENT_PUSH     _IOWR('k', 8, struct client_push)
+#define CLIENT_FAULT    _IOWR('k', 9, struct client_fault)
+#define CLIENT_KEYS     _IOWR('k', 12, struct client_reg) /* of the region of an event */
+#define CLIENT_WRONG    _IOWR('k', 13, struct client_wrong)
+#define CLIENT_FINISH   _IO('k', 10) /* closes the domain; 1: while its handler sleeps on */
+#define CLIENT_RELEASE  _IO('k', 15) /* the completions that are held */
+#define CLIENT_HELD     _IO('k', 16) /* how many have come; beside other calls */
+#define CLIENT_FUZZ     _IOW('k', 17, struct client_fuzz)    /* beside other calls */
+#define CLIENT_FUZZ_END _IOWR('k', 18, struct client_fuzzed) /* closes all */
+#define CLIENT_WAKE     _IO('k', 14)                         /* the handler */
 #define CLIENT_INVALIDATED                                                                         \
     _IO('k', 11) /* tells the module that a peer has invalidated a region's key */
 

@@ -30,6 +30,7 @@ static void read_event(struct client_event *event)
     struct region *region;
 
     event->handled = handler_calls(&event->result);
+    event->domain_is_open = !!READ_ONCE(client_domain);
     if (event->unread)
         return;
     if (event->error)
@@ -75,11 +76,12 @@ static int open_domain(struct client_open *open)
 }
 
 /* A handler that sleeps does so until after the domain's close has begun, which waits for it. */
-static int close_bound_domain(void)
+static int close_bound_domain(bool sleeps_on)
 {
     int rc;
 
-    handler_wake_later();
+    if (!sleeps_on)
+        handler_wake_later();
     rc = kfi_close(&client_domain->fid);
     if (!rc) {
         client_domain = NULL;
@@ -89,20 +91,21 @@ static int close_bound_domain(void)
     return rc;
 }
 
-static int close_domain(void)
+static int close_domain(bool sleeps_on)
 {
     int rc = 0;
 
     if (bound && client_domain && kfi_close(&eq->fid) != -KFI_EBUSY)
         return -ENOTRECOVERABLE;
     if (client_domain)
-        rc = close_bound_domain();
+        rc = close_bound_domain(sleeps_on);
     if (rc)
         return rc;
     bound = false;
     if (eq)
         rc = kfi_close(&eq->fid);
-    eq = NULL;
+    if (!rc)
+        eq = NULL;
     return rc;
 }
 
@@ -173,8 +176,10 @@ static int do_register(struct client_reg *reg)
     reg->output_untouched = region->mr == untouched;
     if (!reg->rc && eq)
         handler_expect();
-    if (reg->rc) {
+    if (reg->output_untouched) {
         memory_end(region);
+    } else if (reg->rc) {
+        hmreg_kfi_secret(region->mr, &reg->key, &reg->iova);
     } else if (region->mr && !eq) {
         reg->key = kfi_mr_key(region->mr);
         reg->iova = region->mr->iova;
@@ -225,9 +230,12 @@ static void end_all(void)
     int i;
 
     hmreg_kfi_arm("", 0, 0);
+    hmreg_kfi_release_held(true);
+    handler_wake();
+    WARN_ON(fuzz_end(NULL));
     for (i = 0; i < REGIONS; i++)
         WARN_ON(close_region(&client_regions[i], &close));
-    WARN_ON(close_domain());
+    WARN_ON(close_domain(false));
     connection_close();
     iwarp_close();
     if (client_pd)
@@ -246,6 +254,8 @@ union call {
     struct client_push push;
     struct client_fault fault;
     struct client_wrong wrong;
+    struct client_fuzz fuzz;
+    struct client_fuzzed fuzzed;
 };
 
 static long call(unsigned int command, union call *u)
@@ -279,6 +289,9 @@ static long call(unsigned int command, union call *u)
     case CLIENT_WRONG:
         u->wrong.rc = wrong_call(client_domain, u->wrong.call);
         return 0;
+    case CLIENT_FUZZ_END:
+        u->fuzzed.rc = fuzz_end(u->fuzzed.counts);
+        return 0;
     case CLIENT_FAULT:
         u->fault.hits = hmreg_kfi_hits();
         hmreg_kfi_arm(u->fault.call, u->fault.skip, u->fault.times);
@@ -300,6 +313,12 @@ static long wake_handler(void)
     return 0;
 }
 
+static long release_held(void)
+{
+    hmreg_kfi_release_held(true);
+    return 0;
+}
+
 static long client_ioctl(struct file *file, unsigned int command, unsigned long arg)
 {
     size_t size = _IOC_DIR(command) == _IOC_NONE ? 0 : _IOC_SIZE(command);
@@ -308,13 +327,21 @@ static long client_ioctl(struct file *file, unsigned int command, unsigned long 
 
     if (size > sizeof(u) || copy_from_user(&u, (void __user *)arg, size))
         return -EFAULT;
+    if (command == CLIENT_HELD)
+        return hmreg_kfi_held();
+    if (command == CLIENT_FUZZ) {
+        fuzz(&u.fuzz);
+        return 0;
+    }
     mutex_lock(&lock);
     if (!client_pd)
         rc = -ENODEV;
     else if (command == CLIENT_FINISH)
-        rc = close_domain();
+        rc = close_domain(arg);
     else if (command == CLIENT_WAKE)
         rc = wake_handler();
+    else if (command == CLIENT_RELEASE)
+        rc = release_held();
     else if (command == CLIENT_INVALIDATED)
         rc = tell_invalidated(&client_regions[arg % REGIONS]);
     else
@@ -361,9 +388,13 @@ static struct miscdevice misc = {
 
 /* ---- the device, and the module ---- */
 
+static char *device_name = "";
+module_param_named(device, device_name, charp, 0);
+MODULE_PARM_DESC(device, "the device to use; none: the first");
+
 static int add_device(struct ib_device *device)
 {
-    if (!client_device)
+    if (!client_device && (!*device_name || !strcmp(device_name, dev_name(&device->dev))))
         client_device = device;
     return 0;
 }
@@ -387,6 +418,7 @@ static int __init client_init(void)
 
     for (i = 0; i < REGIONS; i++)
         client_regions[i].index = i;
+    fuzz_init();
     rc = memories_init();
     if (rc)
         return rc;

@@ -53,6 +53,11 @@ void handler_wake_later(void);
 void handler_wake_now(void); /* after it */
 int handler_calls(int *rc);  /* that have returned; 0 or an error of one */
 
+/* fuzz.c */
+void fuzz_init(void);
+void fuzz(const struct client_fuzz *call);
+int fuzz_end(u32 *counts); /* NULL, or what was done */
+
 /* wrong.c: the result of a call with wrong arguments; -EBADE: it changed its output */
 int wrong_call(struct kfid_domain *domain, enum client_wrong_call call);
 

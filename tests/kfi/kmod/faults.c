@@ -44,13 +44,20 @@ int hmreg_kfi_post_send(struct ib_qp *qp, struct ib_send_wr *wr)
         .ex.invalidate_rkey = 0x12345678,
     };
 
+    if (hmreg_kfi_fails("held"))
+        return hmreg_kfi_post_held(qp, wr, false);
+    if (hmreg_kfi_fails("stuck"))
+        return hmreg_kfi_post_held(qp, wr, true);
     return ib_post_send(qp, hmreg_kfi_fails("completion") ? &bad : wr, NULL);
 }
 
 struct ib_mr *hmreg_kfi_alloc_mr(struct ib_pd *pd, enum ib_mr_type type, u32 elements)
 {
-    struct ib_mr *mr = ib_alloc_mr(pd, IB_MR_TYPE_MEM_REG, elements);
+    struct ib_mr *mr;
 
+    if (hmreg_kfi_fails("late_mr"))
+        return ERR_PTR(-ETIMEDOUT);
+    mr = ib_alloc_mr(pd, IB_MR_TYPE_MEM_REG, elements);
     if (type == IB_MR_TYPE_SG_GAPS)
         bridging = mr;
     return mr;

@@ -24,6 +24,11 @@ bool hmreg_kfi_allocation_fails(const char *call);
  * refuses. */
 int hmreg_kfi_post_send(struct ib_qp *qp, struct ib_send_wr *wr);
 
+/* Its completion comes when the test releases it, or unless it is stuck when the queue pair has an
+ * error. released: of those that are stuck, too. */
+int hmreg_kfi_post_held(struct ib_qp *qp, struct ib_send_wr *wr, bool stuck);
+int hmreg_kfi_modify_qp(struct ib_qp *qp, struct ib_qp_attr *attr, int mask);
+
 /* Soft-RoCE's, as of a device that bridges gaps: of a list with gaps it registers what is before
  * the first. */
 struct ib_mr *hmreg_kfi_alloc_mr(struct ib_pd *pd, enum ib_mr_type type, u32 elements);
@@ -33,6 +38,10 @@ int hmreg_kfi_map_mr_sg(struct ib_mr *mr, struct scatterlist *sg, int count);
 void hmreg_kfi_arm(const char *call, unsigned int skip, unsigned int times);
 unsigned int hmreg_kfi_hits(void);
 void hmreg_kfi_counted(unsigned int *allocations, unsigned int *with_io);
+void hmreg_kfi_release_held(bool stuck);
+unsigned int hmreg_kfi_held(void);
+struct kfid_mr;
+void hmreg_kfi_secret(struct kfid_mr *mr, u64 *key, u64 *iova);
 
 static inline void *plain_kzalloc(size_t size, gfp_t flags)
 {
@@ -70,7 +79,8 @@ static inline struct workqueue_struct *plain_alloc_workqueue(const char *name, u
     (hmreg_kfi_fails("ib_post_send") ? -ENOMEM : hmreg_kfi_post_send(qp, wr))
 #define ib_query_port(...)                                                                         \
     (hmreg_kfi_fails("ib_query_port") ? -ENODEV : (ib_query_port)(__VA_ARGS__))
-#define ib_modify_qp(...) (hmreg_kfi_fails("ib_modify_qp") ? -EINVAL : (ib_modify_qp)(__VA_ARGS__))
+#define ib_modify_qp(...)                                                                          \
+    (hmreg_kfi_fails("ib_modify_qp") ? -EINVAL : hmreg_kfi_modify_qp(__VA_ARGS__))
 #define ib_create_qp(...)                                                                          \
     (hmreg_kfi_fails("ib_create_qp") ? ERR_PTR(-ENOMEM) : (ib_create_qp)(__VA_ARGS__))
 #define ib_alloc_cq_any(...)                                                                       \

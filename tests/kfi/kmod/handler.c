@@ -85,11 +85,11 @@ static int act(struct kfid_eq *queue)
         return rc == -KFI_EAGAIN ? 0 : rc;
     if (deed == HANDLER_REPLACES)
         return register_and_close();
-    if (deed == HANDLER_CLOSES_DOMAIN)
-        return close_domain(queue);
-    if (deed == HANDLER_SLEEPS)
+    if (deed == HANDLER_CLOSES_DOMAIN || deed == HANDLER_CLOSES_DOMAIN_AND_SLEEPS)
+        rc = close_domain(queue);
+    if (deed == HANDLER_SLEEPS || deed == HANDLER_CLOSES_DOMAIN_AND_SLEEPS)
         wait_for_completion(&wake);
-    return 0;
+    return rc;
 }
 
 static void on_event(struct kfid_eq *queue, void *context)
