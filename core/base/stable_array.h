@@ -20,9 +20,10 @@
 #define STABLE_ARRAY_GROUP 256u /* a power of two */
 
 struct stable_array {
-    char *base;            /* address of element 0; NULL: nothing is reserved yet */
-    size_t size, second;   /* of an element's first and second part, bytes; second may be 0 */
-    uint32_t end;          /* elements STABLE_ARRAY_FIRST to end - 1 are usable */
+    char *base;          /* address of element 0; NULL: nothing is reserved yet */
+    size_t size, second; /* of an element's first and second part, bytes; second may be 0 */
+    _Atomic uint32_t
+        end; /* elements STABLE_ARRAY_FIRST to end - 1 are usable; written under a lock */
     uint32_t reserved_end; /* elements before this one have addresses */
 };
 
