@@ -89,10 +89,13 @@ void natives_pass_on(struct natives *from, struct natives *to)
 
 void mr_ext_free(struct mr_ext *ext)
 {
+    struct natives *natives;
+
     if (!ext)
         return;
-    if (ext->natives)
-        natives_leave(ext->natives);
+    natives = atomic_load_explicit(&ext->natives, memory_order_relaxed);
+    if (natives)
+        natives_leave(natives);
     if (ext->before)
         natives_leave(ext->before);
     free(ext->handles);
@@ -342,7 +345,12 @@ int mr_check(const struct hmreg_mr *mr)
 {
     int rc = mr_check_open(mr);
 
-    return !rc && mr_is_suspended(mr) ? fail_suspended(mr) : rc;
+    if (!rc && mr_is_suspended(mr))
+        rc = fail_suspended(mr);
+    if (!rc && mr_is_handle(mr) && !mr_live(mr, 0))
+        rc = hmreg_fail(-EINVAL, "mr is a rail that its region does without since hmreg_resume(): "
+                                 "hmreg_mr_rail() of the region says why");
+    return rc;
 }
 
 /* ---- accessors -------------------------------------------------------------------------- */

@@ -677,7 +677,7 @@ static int keep_key(struct filling *filling)
         plain->note->key_taken = false;
         return 0;
     }
-    *plain->made = MR_NONE;
+    *plain->made = MR_SUSPENDED; /* which a resumed region was before */
     keys_give(&domain->keys, note.taken_key);
     return rc;
 }
@@ -693,14 +693,15 @@ static void take_over(struct filling *filling)
         describe(ext, filling->layout);
         if (ext->before)
             natives_leave(ext->before);
-        ext->before = ext->natives;
-        ext->natives = filling->natives;
+        ext->before = mr_natives(filling->mr);
+        atomic_store_explicit(&ext->natives, filling->natives, memory_order_release);
         ext->suspended = false;
-        note += mr_explained(filling->mr) * ext->natives->parts;
+        note += mr_explained(filling->mr) * filling->natives->parts;
     }
     if (body->path != note->path)
         body->path = note->path;
-    body->key_taken = !ext && note->key_taken;
+    if (body->key_taken != (!ext && note->key_taken))
+        body->key_taken = !body->key_taken;
     mr_set_head(filling->mr);
 }
 
