@@ -200,22 +200,25 @@ static void make_piece(struct hmreg_job *job, size_t piece, bool is_thread)
 /* ---- ends ------------------------------------------------------------------------------- */
 
 /* With all pieces made or none under way. */
-static void end(struct hmreg_job *job)
+static void end(struct hmreg_job *job, bool is_thread)
 {
     enum hmreg_job_state state = job->failed               ? HMREG_JOB_FAILED
                                  : job->made == job->count ? HMREG_JOB_DONE
                                                            : HMREG_JOB_CANCELED;
     struct hmreg_mr *mr = NULL;
+    int rc = 0;
 
     job->ending = true;
     pthread_mutex_unlock(&job->lock);
     if (state == HMREG_JOB_DONE)
-        mr = job_region_publish(job->region);
+        rc = job_region_publish(job->region, &mr);
     else
         job_region_undo(job->region);
     pthread_mutex_lock(&job->lock);
+    if (rc)
+        keep_failure(job, 0, is_thread);
     job->mr = mr;
-    job->state = state;
+    job->state = rc ? HMREG_JOB_FAILED : state;
     pthread_cond_broadcast(&job->changed);
 }
 
@@ -228,7 +231,7 @@ static void leave(struct hmreg_job *job, bool is_thread)
         return;
     may = enter_piece(is_thread);
     if (may) {
-        end(job);
+        end(job, is_thread);
         leave_piece(is_thread);
     }
     pthread_cond_broadcast(&job->changed);

@@ -12,7 +12,6 @@
 #include "core/explicit/origin.h"
 #include "core/mr/region.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -203,18 +202,25 @@ static void close_descriptors(struct job_region *region)
     region->dmabuf.fd = -1;
 }
 
-struct hmreg_mr *job_region_publish(struct job_region *region)
+int job_region_publish(struct job_region *region, struct hmreg_mr **out)
 {
     struct hmreg_mr *mr = region->mr;
-    int rc = filling_end(&region->filling);
+    struct hmreg_error_guard guard;
+    int rc;
 
-    assert(!rc); /* a job binds no endpoint */
-    (void)rc;
+    hmreg_error_guard(&guard);
+    rc = filling_end(&region->filling);
+    hmreg_error_unguard(&guard, !rc);
+    if (rc) {
+        job_region_undo(region);
+        return rc;
+    }
     region->mr = NULL;
     close_descriptors(region);
     mr_publish(mr);
     origin_open(mr);
-    return mr;
+    *out = mr;
+    return 0;
 }
 
 void job_region_undo(struct job_region *region)

@@ -27,8 +27,9 @@ bool job_region_begins_alone(const struct job_region *region);
 int job_region_make(struct job_region *region, size_t piece);
 
 /* Once no thread is in job_region_make(), one of these: all parts are registered, publishes the
- * region; or deregisters those that are. */
-struct hmreg_mr *job_region_publish(struct job_region *region);
+ * region, of which a member in the place of another may have to be completed first, and undoes it
+ * where that fails; or deregisters those that are. Errors of job_region_make(). */
+int job_region_publish(struct job_region *region, struct hmreg_mr **out);
 void job_region_undo(struct job_region *region);
 
 /* Frees all but the published region. NULL is accepted. */

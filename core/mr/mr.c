@@ -342,7 +342,12 @@ int mr_check(const struct hmreg_mr *mr)
 {
     int rc = mr_check_open(mr);
 
-    return !rc && mr_is_suspended(mr) ? fail_suspended(mr) : rc;
+    if (!rc && mr_is_suspended(mr))
+        rc = fail_suspended(mr);
+    if (!rc && mr_is_handle(mr) && !mr_live(mr, 0))
+        rc = hmreg_fail(-EINVAL, "mr is a rail that its region does without since hmreg_resume(): "
+                                 "hmreg_mr_rail() of the region says why");
+    return rc;
 }
 
 /* ---- accessors -------------------------------------------------------------------------- */

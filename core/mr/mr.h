@@ -448,7 +448,7 @@ int mr_check_complete(const struct hmreg_mr *mr);
 /* Checks that mr is not NULL, belongs to this process, and was not partly closed. -EINVAL,
  * -EPERM. */
 int mr_check_open(const struct hmreg_mr *mr);
-/* The same, and that it is not suspended: -EAGAIN. */
+/* The same, and that it is not suspended: -EAGAIN; a handle, that the region has its rail. */
 int mr_check(const struct hmreg_mr *mr);
 
 #endif

@@ -657,7 +657,7 @@ static int keep_key(struct filling *filling)
         plain->note->key_taken = false;
         return 0;
     }
-    *plain->made = MR_NONE;
+    *plain->made = MR_SUSPENDED; /* which a resumed region was before */
     keys_give(&domain->keys, note.taken_key);
     return rc;
 }
@@ -680,7 +680,8 @@ static void take_over(struct filling *filling)
     }
     if (body->path != note->path)
         body->path = note->path;
-    body->key_taken = !ext && note->key_taken;
+    if (body->key_taken != (!ext && note->key_taken))
+        body->key_taken = !body->key_taken;
     mr_set_head(filling->mr);
 }
 

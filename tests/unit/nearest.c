@@ -11,6 +11,7 @@
 #include "tests/unit/group_fixture.h"
 
 #include <hmreg/affinity.h>
+#include <hmreg/job.h>
 
 #define GPUS 8
 #define NICS 32
@@ -309,6 +310,40 @@ TEST(nearest__dead_nic_in_a_region_of_parts__the_other_has_all_parts)
         assert_int_equal(info.local_addr, (uintptr_t)segments[i].u.memory.iov_base);
     }
     assert_int_equal(script.live, 6);
+    assert_ok(hmreg_mr_close(mr));
+}
+
+static unsigned regs, broken_by; /* this registration is the first of two that fail */
+
+static int reg_broken(void *self, const struct provider_request *req, struct hmreg_mr_keys *out,
+                      struct hmreg_reason *why)
+{
+    if (++regs == 2)
+        return hmreg_fail(-EIO, "broken");
+    return regs == broken_by ? hmreg_fail(-ENOMEM, "full") : script_ops.reg(NULL, req, out, why);
+}
+
+/* The NIC in the place of another lacks the job's first piece, which it registers at the end. */
+TEST(nearest__job_whose_other_nic_fails_at_the_end__fails)
+{
+    struct hmreg_job_config config = {
+        .size = sizeof(config), .workers = 1, .piece_len = FIXTURE_BYTES / 3};
+    struct provider_ops ops = script_ops;
+    struct hmreg_mr *mr = (void *)1;
+
+    ops.reg = reg_broken;
+    open_host_of(&ops);
+    assert_ok(hmreg_group_nearest(host.group, host.topology, 1));
+    broken_by = 5;
+    assert_fails(hmreg_mr_reg_large(host.group, host.script.memory[0], FIXTURE_BYTES,
+                                    HMREG_ACCESS_ALL, &config, &mr),
+                 -ENOMEM, "full");
+    assert_ptr_equal(mr, (void *)1);
+    assert_int_equal(script.live, 0);
+    regs = broken_by = 0;
+    assert_ok(hmreg_mr_reg_large(host.group, host.script.memory[0], FIXTURE_BYTES, HMREG_ACCESS_ALL,
+                                 &config, &mr));
+    assert_int_equal(rails_of(mr), 1u << 8);
     assert_ok(hmreg_mr_close(mr));
 }
 

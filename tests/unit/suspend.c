@@ -171,6 +171,78 @@ TEST(group__one_rail_is_busy__none_is_used)
     script.destroys--;
 }
 
+/* A rail that the resumed region does without keeps its struct, which no call uses. */
+TEST(resume__a_rail_is_not_there_any_more__its_calls_fail)
+{
+    struct hmreg_domain *members[2], *group = NULL;
+    struct hmreg_group_config config = {.size = sizeof(config), .flags = HMREG_GROUP_PARTIAL};
+    struct hmreg_mr *mr = NULL, *rail;
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    unsigned resumed = 0, refreshes;
+    uint8_t token[512];
+    size_t size = sizeof(token);
+
+    script_open(&fixture, NULL, NULL);
+    members[0] = fixture.domain;
+    assert_ok(hmreg_domain_create(fixture.lib, &script_ops, &script_caps, NULL, NULL, &members[1]));
+    assert_ok(hmreg_group_open(fixture.lib, members, 2, &config, &group));
+    assert_ok(hmreg_mr_reg(group, fixture.memory[0], LEN, HMREG_ACCESS_ALL, 0, 9, 0, &mr, NULL));
+    rail = hmreg_mr_rail(mr, 1);
+    assert_ok(sleep_all());
+    script.fail[HMREG_PATH_DMABUF] = -EIO;
+    script.fail_index = 4;
+    assert_ok(wake(&resumed));
+    script.fail[HMREG_PATH_DMABUF] = 0;
+    assert_null(hmreg_mr_rail(mr, 1));
+    refreshes = script.refreshes;
+    assert_fails(hmreg_mr_refresh(rail, NULL, 0, 0), -EINVAL, "does without");
+    assert_fails(hmreg_mr_enable(rail), -EINVAL, "does without");
+    assert_fails(hmreg_mr_bind(rail, &config, 0), -EINVAL, "does without");
+    assert_fails(hmreg_mr_pack(rail, token, &size), -EINVAL, "does without");
+    assert_fails(hmreg_mr_raw_attr(rail, NULL, token, &size, 0), -EINVAL, "does without");
+    assert_int_equal(script.refreshes, refreshes);
+    assert_ok(hmreg_mr_query(rail, &info));
+    assert_int_equal(info.path, HMREG_PATH_NONE);
+    assert_true(hmreg_mr_key(rail) == HMREG_KEY_NOTAVAIL);
+    assert_ok(sleep_all());
+    assert_ok(wake(&resumed));
+    assert_ptr_equal(hmreg_mr_rail(mr, 1), rail);
+    assert_ok(hmreg_mr_pack(rail, token, &size));
+    assert_ok(hmreg_mr_close(mr));
+    assert_ok(hmreg_domain_close(group));
+    assert_ok(hmreg_domain_close(members[1]));
+    script.destroys--;
+}
+
+/* Host memory, whose key the fabric changes at the resumption, which costs an extension. */
+TEST(resume__no_memory_for_a_changed_key__still_suspended)
+{
+    static char host[LEN];
+    struct hmreg_resume_config config = {.size = sizeof(config)};
+    struct hmreg_mr *mr = NULL;
+    int rc = -1;
+
+    script_open(&fixture, NULL, NULL);
+    assert_ok(
+        hmreg_mr_reg(fixture.domain, host, LEN, HMREG_ACCESS_ALL, 0, 5, 0, &mr, (void *)0x99));
+    for (unsigned i = 1; rc; i++) {
+        assert_ok(hmreg_suspend(fixture.lib, host, LEN));
+        assert_int_equal(script.live, 0);
+        script.given_key = 77;
+        allocations = 0;
+        failing = i;
+        rc = hmreg_resume(fixture.lib, host, LEN, &config);
+        failing = 0;
+        assert_int_equal(is_awake(mr), !rc);
+        assert_int_equal(script.live, !rc);
+        assert_true(!rc || rc == -ENOMEM);
+    }
+    assert_true(hmreg_mr_key(mr) == 77);
+    assert_ptr_equal(hmreg_mr_context(mr), (void *)0x99);
+    assert_ok(hmreg_mr_close(mr));
+    assert_int_equal(script.live, 0);
+}
+
 /* A region that no get holds, and that the fabric does not deregister, keeps the memory. */
 TEST(suspend__put_region_is_busy__told)
 {
