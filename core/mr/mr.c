@@ -89,10 +89,13 @@ void natives_pass_on(struct natives *from, struct natives *to)
 
 void mr_ext_free(struct mr_ext *ext)
 {
+    struct natives *natives;
+
     if (!ext)
         return;
-    if (ext->natives)
-        natives_leave(ext->natives);
+    natives = atomic_load_explicit(&ext->natives, memory_order_relaxed);
+    if (natives)
+        natives_leave(natives);
     if (ext->before)
         natives_leave(ext->before);
     free(ext->handles);

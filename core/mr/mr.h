@@ -66,9 +66,9 @@ struct natives {
 struct mr_ext {
     /* Hits that have begun read these two of a cached region that is suspended and resumed
      * meanwhile, so the extension stays where it is: */
-    _Atomic uint64_t identity; /* of the first range's allocation */
-    struct mr_list *list;      /* NULL: got by one range, or explicit; owned */
-    struct natives *natives;   /* owned; NULL: not registered yet */
+    _Atomic uint64_t identity;         /* of the first range's allocation */
+    struct mr_list *list;              /* NULL: got by one range, or explicit; owned */
+    _Atomic(struct natives *) natives; /* owned; NULL: not registered yet */
     struct natives *before;    /* what they were before the last resume, for threads that read them;
                                   owned; or NULL */
     struct mr_handle *handles; /* of a group's region: one for each member; owned */
@@ -103,10 +103,10 @@ struct mr_body {
         struct mr_ext *ext;        /* of any other: if `extended` */
     };
     _Atomic(void *) context; /* the caller's */
-    uint16_t access : 15;
+    uint16_t access;         /* no bit-field: a search reads it of an entry that is being filled */
+    uint8_t iface : 4;       /* enum hmreg_iface */
+    uint8_t path : 3;        /* enum hmreg_path */
     bool extended : 1;
-    uint8_t iface : 4;   /* enum hmreg_iface */
-    uint8_t path : 4;    /* enum hmreg_path */
     bool cached : 1;     /* in the cache: serves other gets too */
     bool registered : 1; /* regions of hmreg_mr_get(): there is something to deregister */
     bool key_taken : 1;  /* without an extension: made.key is one of the domain's keys */
@@ -157,7 +157,9 @@ struct mr_handle {
     2u /* no sequence of a cached region that is hot, or ends with its last put                    \
         */
 
-_Static_assert(HMREG_ACCESS_ALL < 1 << 15, "access rights fit a region's");
+_Static_assert(HMREG_ACCESS_ALL <= UINT16_MAX, "access rights fit a region's");
+_Static_assert(sizeof(((struct mr_body *)0)->access) == sizeof(uint16_t), "access is no bit-field");
+_Static_assert(HMREG_PATH_COUNT <= 1 << 3, "a path fits");
 _Static_assert(HMREG_IFACE_MAX < 1 << 4, "so does an iface");
 
 /* A slot offset is an element's number in a domain's array, times MR_SLOT, of which the sizes of an
@@ -309,7 +311,7 @@ static inline struct mr_segment mr_segment(const struct hmreg_mr *mr, size_t ind
 /* NULL: the region has no extension, or is not registered yet. */
 static inline struct natives *mr_natives(const struct hmreg_mr *mr)
 {
-    return mr_ext(mr) ? mr_ext(mr)->natives : NULL;
+    return mr_ext(mr) ? atomic_load_explicit(&mr_ext(mr)->natives, memory_order_acquire) : NULL;
 }
 
 /* Its ranges. */

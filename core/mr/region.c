@@ -673,10 +673,10 @@ static void take_over(struct filling *filling)
         describe(ext, filling->layout);
         if (ext->before)
             natives_leave(ext->before);
-        ext->before = ext->natives;
-        ext->natives = filling->natives;
+        ext->before = mr_natives(filling->mr);
+        atomic_store_explicit(&ext->natives, filling->natives, memory_order_release);
         ext->suspended = false;
-        note += mr_explained(filling->mr) * ext->natives->parts;
+        note += mr_explained(filling->mr) * filling->natives->parts;
     }
     if (body->path != note->path)
         body->path = note->path;
