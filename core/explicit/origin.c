@@ -323,9 +323,9 @@ int origin_visit(struct hmreg_domain *domain, const struct suspended_range *rang
             continue;
         if (origin->state == ORIGIN_OPEN)
             rc = visit_one(domain, origin, visit, context);
-        else if (origin->state == ORIGIN_JOB)
-            rc = hmreg_fail(-EBUSY, "a job registers %zu bytes at %#llx: end it first",
-                            (size_t)mr_len(origin->mr), (unsigned long long)mr_start(origin->mr));
+        else if (origin->state == ORIGIN_JOB) /* which fills or frees its region meanwhile */
+            rc = hmreg_fail(-EBUSY, "a job registers %zu bytes at %p: end it first",
+                            iov_at(origin, 0).iov_len, iov_at(origin, 0).iov_base);
         else
             *waits = true;
     }

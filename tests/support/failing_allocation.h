@@ -47,12 +47,16 @@ void *__wrap_aligned_alloc(size_t alignment, size_t size)
     return had(__real_aligned_alloc(alignment, size));
 }
 
+static void (*after_free)(void); /* NULL: nothing is called */
+
 void __real_free(void *block);
 void __wrap_free(void *block);
 void __wrap_free(void *block)
 {
     blocks -= block != NULL;
     __real_free(block);
+    if (after_free)
+        after_free();
 }
 #endif
 

@@ -3,6 +3,7 @@
  * hmreg_suspend() and hmreg_resume() where the fabric or an allocation fails, in each step, and
  * what they refuse. tests/gpu/suspend.c has what they are for.
  */
+#include "core/base/error.h"
 #include "core/explicit/origin.h"
 #include "core/mr/region.h"
 #include "tests/support/queries.h"
@@ -392,6 +393,55 @@ TEST(suspend__while_a_get_registers_again__tries_no_more)
 {
     beside.again = true;
     suspend_during(0, false, false, -EAGAIN);
+}
+
+static unsigned found_job;
+
+static void suspend_after_free(void)
+{
+    static _Thread_local bool inside;
+    int rc;
+
+    if (inside)
+        return;
+    inside = true;
+    rc = sleep_all();
+    found_job += rc == -EBUSY;
+    if (!rc)
+        assert_ok(wake(&(unsigned){0}));
+    inside = false;
+}
+
+static int reg_fails(void *self, const struct provider_request *req, struct hmreg_mr_keys *out,
+                     struct hmreg_reason *why)
+{
+    if (script.count < 2)
+        return script_ops.reg(self, req, out, why);
+    after_free = suspend_after_free;
+    return hmreg_fail(-EIO, "it fails");
+}
+
+/* As each thing that a failed job has is freed, another call finds the job. */
+TEST(suspend__while_a_job_ends__what_it_frees_is_not_read)
+{
+    struct hmreg_job_config config = {.size = sizeof(config), .workers = 1, .piece_len = LEN};
+    struct provider_ops ops = script_ops;
+    struct hmreg_domain *usual;
+    struct hmreg_mr *mr = NULL;
+
+    script_open(&fixture, NULL, NULL);
+    usual = fixture.domain;
+    ops.reg = reg_fails;
+    assert_ok(hmreg_domain_create(fixture.lib, &ops, &script_caps, NULL, NULL, &fixture.domain));
+    assert_int_equal(hmreg_mr_reg_large(fixture.domain, fixture.memory[0], 3 * LEN,
+                                        HMREG_ACCESS_ALL, &config, &mr),
+                     -EIO);
+    after_free = NULL;
+    assert_true(found_job > 0);
+    assert_int_equal(script.live, 0);
+    assert_ok(hmreg_domain_close(fixture.domain));
+    script.destroys--;
+    fixture.domain = usual;
 }
 
 /* What a call knows of its memory is from before a suspension, which has ended by now. */
