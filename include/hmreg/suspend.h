@@ -63,10 +63,10 @@ struct hmreg_resume_config {
  * as they were asked for, by the memory that is there now: with new keys (requested ones but for
  * the domains that choose keys are requested again), a new generation in the public head
  * (<hmreg/region.h>) and a new token, which hmreg_remote_renew() takes. The rails of a group's
- * region keep their struct hmreg_mr. What the caller's attributes point to is used again as far as
- * the library cannot copy it: hmem_data. A region that begins disabled, does so again. A cached
- * region stays valid until its last put, and serves no later get, which registers its own. config:
- * NULL: no callbacks.
+ * region keep their struct hmreg_mr; calls with one that the region does without now return
+ * -EINVAL. What the caller's attributes point to is used again as far as the library cannot copy
+ * it: hmem_data. A region that begins disabled, does so again. A cached region stays valid until
+ * its last put, and serves no later get, which registers its own. config: NULL: no callbacks.
  * -EINVAL: lib is NULL, the range is empty or wraps, config's size, a region of a caller's
  * dmabuf and no config->dmabuf, or the memory there is of another iface than before: nothing is
  * mapped yet. -ENOENT: no such range is suspended. Errors of hmreg_mr_regattr(),
