@@ -322,6 +322,33 @@ TEST(mmu_notify__terabytes_with_a_page_in_them__that_page_is_known)
     fixture_close(&fixture);
 }
 
+/* One registration of two ranges: what is refreshed in the second is of the same one. */
+TEST(mmu_notify__second_of_two_ranges__is_refreshed)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *memory = mmap(NULL, 4 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct iovec iov[2] = {{memory, page}, {memory + 2 * page, page}};
+    struct hmreg_remote *remote;
+    struct hmreg_mr *mr = NULL;
+    struct fixture fixture;
+
+    fixture_open(&fixture, HMREG_MR_MMU_NOTIFY);
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    assert_ok(hmreg_mr_regv(fixture.domain, iov, 2, HMREG_ACCESS_ALL, 0, 5, 0, &mr, NULL));
+    assert_int_equal(hmreg_mr_head_of(mr)->count, 1);
+    remote = fixture_peer(&fixture, mr);
+    assert_fails(peer_put(remote, page, 'x'), -EFAULT, "refreshed");
+    assert_int_equal(mprotect(memory, 4 * page, PROT_READ | PROT_WRITE), 0);
+    memory[2 * page] = 'a';
+    assert_ok(hmreg_mr_refresh(mr, &iov[1], 1, 0));
+    assert_ok(peer_put(remote, page, 'x'));
+    assert_int_equal(memory[2 * page], 'x');
+    hmreg_remote_close(remote);
+    assert_ok(hmreg_mr_close(mr));
+    munmap(memory, 4 * page);
+    fixture_close(&fixture);
+}
+
 /* ---- modes ------------------------------------------------------------------------------ */
 
 TEST(domain_open__wrong_mode__inval)

@@ -257,6 +257,22 @@ TEST(mapped__provider_sees_the_bytes_until_close)
     assert_false(is_mapped((void *)(uintptr_t)info.local_addr));
 }
 
+/* The script notes a call before it refuses. The region has another path, and no mapping. */
+TEST(mapped__fabric_refuses__is_mapped_no_more)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config),
+                                         .order = {HMREG_PATH_MAPPED, HMREG_PATH_PEERMEM}};
+    struct hmreg_mr *mr = NULL;
+
+    script_open(&fixture, NULL, &config);
+    script.refuse[HMREG_PATH_MAPPED][0] = -EIO;
+    assert_ok(script_reg(&fixture, fixture.memory[0] + 65539, 4096, &mr));
+    assert_int_equal(script.count, 2);
+    assert_int_equal(script.calls[1].path, HMREG_PATH_PEERMEM);
+    assert_false(is_mapped(script.calls[0].iov[0].iov_base));
+    assert_ok(hmreg_mr_close(mr));
+}
+
 TEST(export__fails__is_a_refusal_with_the_vendors_words)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
