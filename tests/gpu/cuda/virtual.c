@@ -123,11 +123,13 @@ TEST(identity__any_piece_exchanged__differs)
 /* The driver has given the older memory's block id to the newer one. */
 TEST(identity__reserved_anew__differs)
 {
-    struct reserved reserved = reserved_begin();
-    unsigned long long addr = reserved.addr;
+    struct reserved reserved;
+    unsigned long long addr;
     uint64_t before;
 
     driver_need_fake();
+    reserved = reserved_begin();
+    addr = reserved.addr;
     test_setenv("HMREG_FAKE_CUDA_REUSE_IDS", "1");
     map(&reserved, 0, 1);
     before = identity_of(&reserved.bench, addr, reserved.granule);
