@@ -15,6 +15,7 @@
 
 #include "core/base/error.h"
 #include "core/base/high_fd.h"
+#include "core/base/now.h"
 #include "core/base/process.h"
 #include "core/base/thread.h"
 #include "core/base/uncancelled.h"
@@ -34,8 +35,7 @@
 
 #define MOST_CHOSEN      8
 #define EXIT_PATIENCE_NS 500000000
-#define SECOND_NS        UINT64_C(1000000000)
-#define NEVER_NS         ((uint64_t)INT64_MAX)
+#define NEVER_NS         INT64_MAX
 
 struct hmreg_job {
     pthread_mutex_t lock;
@@ -260,17 +260,9 @@ static void end(struct hmreg_job *job)
     job->info.code = job->failed ? job->failure.code : 0;
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
-}
-
 /* Registers pieces until none is left, or until the deadline. With the lock held, and the thread
  * counted in `working`. At exit one of the job's threads leaves the end to a caller. */
-static void work(struct hmreg_job *job, bool is_thread, uint64_t deadline)
+static void work(struct hmreg_job *job, bool is_thread, int64_t deadline)
 {
     size_t piece;
 
@@ -334,12 +326,7 @@ static int check_attributes(const struct hmreg_domain *domain, struct attributes
     if (attributes->request.count != 1)
         return hmreg_fail(-EINVAL, "attr->iov_count is %zu; a job registers one range",
                           attributes->request.count);
-    if (attributes->request.endpoints)
-        return hmreg_fail(-EINVAL,
-                          "attr->%s is set; it must be NULL here: bind the region with "
-                          "hmreg_mr_bind()",
-                          attributes->attr.endpoint ? "endpoint" : "endpoints");
-    return attributes_keep_nothing(attributes);
+    return attributes_not_of_get(attributes);
 }
 
 /* Does the library choose the keys of this domain? */
@@ -515,7 +502,7 @@ int hmreg_job_start(struct hmreg_domain *domain, const struct hmreg_mr_attr *att
     return rc ? rc : start(domain, attr, flags, config, false, out);
 }
 
-/* ---- waiting ---------------------------------------------------------------------------- */
+/* ---- waiting, with the lock held -------------------------------------------------------- */
 
 static int check(const struct hmreg_job *job)
 {
@@ -524,7 +511,6 @@ static int check(const struct hmreg_job *job)
     return rc ? rc : domain_check(job->domain);
 }
 
-/* With the lock held. */
 static int check_reporter(const struct hmreg_job *job)
 {
     if (!job->reporting || !pthread_equal(job->reporter, pthread_self()))
@@ -541,12 +527,20 @@ static bool must_work(const struct hmreg_job *job)
     return !job->ending && (registers || !job->working);
 }
 
-/* Waits until the job is complete, or until the deadline. With the lock held. */
-static void wait_until(struct hmreg_job *job, uint64_t deadline)
+static void cancel(struct hmreg_job *job)
 {
-    const struct timespec at = {(time_t)(deadline / SECOND_NS), (long)(deadline % SECOND_NS)};
+    job->canceled |= job->made < job->info.pieces;
+    pthread_cond_broadcast(&job->changed);
+}
+
+/* Waits until the job is complete, or until the deadline. Keeps the thread's last error. */
+static void wait_until(struct hmreg_job *job, int64_t deadline)
+{
+    const struct timespec at = {deadline / SECOND_NS, deadline % SECOND_NS};
+    struct hmreg_error_guard guard;
     UNCANCELLED;
 
+    hmreg_error_guard(&guard);
     while (job->info.state == HMREG_JOB_RUNNING) {
         if (must_work(job)) {
             job->waited = true;
@@ -555,11 +549,12 @@ static void wait_until(struct hmreg_job *job, uint64_t deadline)
             job->waited = false;
             pthread_cond_broadcast(&job->changed);
             if (now_ns() >= deadline)
-                return;
+                break;
         } else if (pthread_cond_timedwait(&job->changed, &job->lock, &at)) {
-            return;
+            break;
         }
     }
+    hmreg_error_unguard(&guard, true);
 }
 
 /* The failure of a piece, as if this thread had registered it. */
@@ -573,7 +568,6 @@ static int fail_as_piece(const struct hmreg_job *job)
     return job->failure.code;
 }
 
-/* With the lock held. */
 static int result(struct hmreg_job *job, struct hmreg_mr **mr)
 {
     if (job->info.state == HMREG_JOB_RUNNING)
@@ -596,29 +590,21 @@ static int result(struct hmreg_job *job, struct hmreg_mr **mr)
     return 0;
 }
 
-static int wait_for(struct hmreg_job *job, int timeout_ms, struct hmreg_mr **mr)
+int hmreg_job_wait(struct hmreg_job *job, int timeout_ms, struct hmreg_mr **mr)
 {
-    uint64_t wait_ns = (uint64_t)timeout_ms * 1000000;
-    struct hmreg_error_guard guard;
-    int rc;
+    int64_t wait_ns = (int64_t)timeout_ms * 1000000;
+    int rc = check(job);
 
+    if (rc)
+        return rc;
     pthread_mutex_lock(&job->lock);
     rc = check_reporter(job);
     if (!rc) {
-        hmreg_error_guard(&guard);
         wait_until(job, timeout_ms < 0 ? NEVER_NS : now_ns() + wait_ns);
-        hmreg_error_unguard(&guard, true);
         rc = result(job, mr);
     }
     pthread_mutex_unlock(&job->lock);
     return rc;
-}
-
-int hmreg_job_wait(struct hmreg_job *job, int timeout_ms, struct hmreg_mr **mr)
-{
-    int rc = check(job);
-
-    return rc ? rc : wait_for(job, timeout_ms, mr);
 }
 
 /* ---- the others ------------------------------------------------------------------------- */
@@ -630,9 +616,7 @@ int hmreg_job_cancel(struct hmreg_job *job)
     if (rc)
         return rc;
     pthread_mutex_lock(&job->lock);
-    if (job->made < job->info.pieces)
-        job->canceled = true;
-    pthread_cond_broadcast(&job->changed);
+    cancel(job);
     pthread_mutex_unlock(&job->lock);
     return 0;
 }
@@ -655,17 +639,13 @@ int hmreg_job_query(struct hmreg_job *job, struct hmreg_job_info *out)
 /* Cancels, and waits until the threads have ended. -EDEADLK. */
 static int stop(struct hmreg_job *job)
 {
-    struct hmreg_error_guard guard;
     int rc;
 
     pthread_mutex_lock(&job->lock);
     rc = check_reporter(job);
     if (!rc) {
-        job->canceled |= job->made < job->info.pieces;
-        pthread_cond_broadcast(&job->changed);
-        hmreg_error_guard(&guard);
+        cancel(job);
         wait_until(job, NEVER_NS);
-        hmreg_error_unguard(&guard, true);
     }
     pthread_mutex_unlock(&job->lock);
     while (!rc && job->info.workers)
@@ -702,7 +682,7 @@ int hmreg_mr_reg_large(struct hmreg_domain *domain, const void *addr, size_t len
     rc = rc ? rc : start(domain, &attr, 0, config, true, &job);
     if (rc)
         return rc;
-    rc = wait_for(job, -1, mr);
+    rc = hmreg_job_wait(job, -1, mr);
     hmreg_error_save(&why);
     hmreg_job_close(job);
     hmreg_error_restore(&why);
