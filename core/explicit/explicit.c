@@ -198,7 +198,7 @@ static int check_ranges(const struct hmreg_domain *domain, const struct hmreg_mr
     return request_from_dmabuf(attr->dmabuf, in_dmabuf, file);
 }
 
-static struct request attr_request(const struct hmreg_mr_attr *attr, uint64_t flags)
+struct request attributes_request(const struct hmreg_mr_attr *attr, uint64_t flags)
 {
     return (struct request){
         .iov = attr->iov,
@@ -239,7 +239,7 @@ int request_from_attr(const struct hmreg_domain *domain, const struct hmreg_mr_a
 
     if (rc)
         return rc;
-    *request = attr_request(attr, flags);
+    *request = attributes_request(attr, flags);
     rc = attributes_of_segments(out)
              ? check_alone(attr, flags)
              : check_ranges(domain, attr, flags, &out->in_dmabuf, &out->file, request);

@@ -22,6 +22,9 @@ static inline bool attributes_of_segments(const struct attributes *attributes)
     return attributes->attr.segments || attributes->attr.segment_count;
 }
 
+/* The request of checked attributes and flags, except for the range of a dmabuf. */
+struct request attributes_request(const struct hmreg_mr_attr *attr, uint64_t flags);
+
 /* Refuses a policy and endpoints, which only gets have. -EINVAL. */
 int attributes_not_of_get(const struct attributes *attributes);
 

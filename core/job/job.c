@@ -329,21 +329,15 @@ static int check_attributes(const struct hmreg_domain *domain, struct attributes
     return attributes_not_of_get(attributes);
 }
 
-/* Does the library choose the keys of this domain? */
-static bool chooses(const struct hmreg_domain *domain)
-{
-    return domain->caps.mr_mode & HMREG_MR_PROV_KEY;
-}
-
 /* Must piece 0 be registered before the others, because it has a key of the caller's, which the
  * library must not choose for another? */
 static bool begins_alone(struct hmreg_domain *domain, const struct request *request)
 {
-    bool all_choose = true;
+    bool all_choose = true; /* the members choose their keys themselves */
 
     for (size_t i = 0; i < hmreg_group_count(domain); i++)
         if (group_registers_on(request->rails, i))
-            all_choose &= chooses(group_rail(domain, i));
+            all_choose &= (group_rail(domain, i)->caps.mr_mode & HMREG_MR_PROV_KEY) != 0;
     return !all_choose && !request->any_key && (request->access & HMREG_ACCESS_REMOTE);
 }
 
