@@ -386,13 +386,13 @@ static bool is_to_be_looked_at(const struct record_layout *file, uint32_t row)
            atomic_load_explicit(&of->freed, memory_order_relaxed);
 }
 
-void record_end_begin(const void *handle, struct record_end *end)
+void record_dereg_begin(const void *handle, struct record_dereg *end)
 {
     struct record_layout *file;
     struct record_live *live;
     int error = errno;
 
-    *end = (struct record_end){.handle = handle_of(handle)};
+    *end = (struct record_dereg){.handle = handle_of(handle)};
     file = trace_file();
     live = file && handle ? find_live(file, end->handle) : NULL;
     if (live) {
@@ -409,7 +409,7 @@ void record_end_begin(const void *handle, struct record_end *end)
     errno = error;
 }
 
-static void count_end(struct record_layout *file, const struct record_end *end, int failure,
+static void count_end(struct record_layout *file, const struct record_dereg *end, int failure,
                       uint64_t ns)
 {
     struct record_row *row = &file->rows[end->row];
@@ -426,7 +426,7 @@ static void count_end(struct record_layout *file, const struct record_end *end, 
         count(&row->freed, 1);
 }
 
-void record_end_done(const struct record_end *end, int failure, uint64_t ns)
+void record_dereg_done(const struct record_dereg *end, int failure, uint64_t ns)
 {
     struct record_layout *file;
     int error = errno;
@@ -443,7 +443,7 @@ void record_end_done(const struct record_end *end, int failure, uint64_t ns)
     errno = error;
 }
 
-void record_end_cancel(const struct record_end *end)
+void record_dereg_cancel(const struct record_dereg *end)
 {
     struct record_layout *file;
     int error = errno;

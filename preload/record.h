@@ -20,10 +20,10 @@
  *
  * and of a deregistering one:
  *
- *     record_end_begin(mr, &end);     // before the handle may be reused by another thread
+ *     record_dereg_begin(mr, &end);     // before the handle may be reused by another thread
  *     began = record_now();
  *     error = real(mr);
- *     record_end_done(&end, error, record_now() - began);
+ *     record_dereg_done(&end, error, record_now() - began);
  */
 #ifndef HMREG_PRELOAD_RECORD_H
 #define HMREG_PRELOAD_RECORD_H
@@ -110,18 +110,18 @@ void record_registered(const struct record_call *call);
 
 /* A deregistration: takes the region out of the live ones, and puts it back if the deregistration
  * fails. */
-struct record_end {
+struct record_dereg {
     uint64_t handle, addr, len;
     uint32_t row;
     uint32_t freed;
     bool known, looked;
 };
-void record_end_begin(const void *handle, struct record_end *end);
-void record_end_done(const struct record_end *end, int error, uint64_t ns);
+void record_dereg_begin(const void *handle, struct record_dereg *end);
+void record_dereg_done(const struct record_dereg *end, int error, uint64_t ns);
 
 /* The same for a call that left the region as it was and counts for itself, such as a failed
  * reregistration. */
-void record_end_cancel(const struct record_end *end);
+void record_dereg_cancel(const struct record_dereg *end);
 
 /* The region exists on under another address (its ibv_mr was changed by a reregistration). */
 void record_moved(const void *handle, uint64_t addr, uint64_t len);

@@ -14,6 +14,8 @@
  */
 #include "core/base/barrier.h"
 
+#include "core/base/now.h"
+
 #include <linux/membarrier.h>
 #include <sched.h>
 #include <stdint.h>
@@ -33,19 +35,11 @@ bool barrier_start(void)
     return ask(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) && ask(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* Waits WAIT_NS, also in a sandbox that refuses nanosleep(2). */
 static void wait_for_stores(void)
 {
     static const struct timespec pause = {.tv_nsec = WAIT_NS};
-    uint64_t from = now_ns();
+    int64_t from = now_ns();
 
     while (now_ns() - from < WAIT_NS)
         if (nanosleep(&pause, NULL))

@@ -32,6 +32,7 @@
 
 #include "core/base/error.h"
 #include "core/base/kernel_call.h"
+#include "core/base/now.h"
 #include "core/base/process.h"
 #include "core/base/thread.h"
 
@@ -324,14 +325,6 @@ static bool may_sleep_long(struct reaper *reaper)
     return may;
 }
 
-static int64_t now(void)
-{
-    struct timespec at;
-
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    return at.tv_sec * INT64_C(1000000000) + at.tv_nsec;
-}
-
 static int64_t after(int64_t at, int64_t delay)
 {
     return delay > INT64_MAX - at ? INT64_MAX : at + delay;
@@ -345,14 +338,14 @@ static int64_t earlier(int64_t one, int64_t other)
 /* Until when may the thread sleep if nothing becomes due? */
 static int64_t sleeps_until(const struct reaper_times *times)
 {
-    int64_t until = after(times->tidied ? now() : times->active_at, times->idle);
+    int64_t until = after(times->tidied ? now_ns() : times->active_at, times->idle);
 
     return times->recurs ? earlier(until, times->recur_at) : until;
 }
 
 static void sleep_until(int64_t until)
 {
-    int64_t left = until - now();
+    int64_t left = until - now_ns();
     struct timespec most = {.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
 
     if (left > 0)
@@ -364,7 +357,7 @@ static void sleep_until(int64_t until)
 static bool sleep_until_woken(struct reaper *reaper, struct reaper_times *times)
 {
     if (atomic_exchange(&awake, 0)) {
-        times->active_at = now();
+        times->active_at = now_ns();
         times->tidied = false;
     }
     if (anything_is_due(reaper) || atomic_load(&reaper->stopping))
@@ -404,18 +397,18 @@ static void recur_if_due(struct reaper *reaper, struct reaper_times *times)
     if (!times->recurs)
         return;
     if (begins)
-        times->recur_at = after(now(), times->idle);
-    if (now() < times->recur_at)
+        times->recur_at = after(now_ns(), times->idle);
+    if (now_ns() < times->recur_at)
         return;
     more = recur_some(reaper);
-    times->recur_at = after(now(), more ? 0 : times->idle);
+    times->recur_at = after(now_ns(), more ? 0 : times->idle);
     if (more)
         atomic_store(&awake, 1);
 }
 
 static void tidy_if_idle(struct reaper *reaper, struct reaper_times *times)
 {
-    if (!times->tidied && now() - times->active_at >= times->idle) {
+    if (!times->tidied && now_ns() - times->active_at >= times->idle) {
         tidy(reaper);
         times->tidied = true;
     }
@@ -431,7 +424,7 @@ static void *run(void *arg)
 
     thread_name("hmreg-reaper");
     set_task(reaper); /* before it visits a client */
-    times.active_at = now();
+    times.active_at = now_ns();
     while (!atomic_load(&reaper->stopping)) {
         bool woken;
 
@@ -475,10 +468,10 @@ static bool anything_sheds(struct reaper *reaper)
 static bool await_served(struct reaper *reaper, unsigned fork, int64_t patience)
 {
     unsigned seen = atomic_load(&reaper->progress);
-    int64_t until = now() + patience, last = now() + FORK_MOST_NS;
+    int64_t until = now_ns() + patience, last = now_ns() + FORK_MOST_NS;
 
     while ((int)(atomic_load(&reaper->forks_served) - fork) < 0) {
-        int64_t left = until - now();
+        int64_t left = until - now_ns();
         struct timespec most = {.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
 
         if (atomic_load(&reaper->stopping))
@@ -488,7 +481,7 @@ static bool await_served(struct reaper *reaper, unsigned fork, int64_t patience)
         futex_wait(&reaper->progress, seen, &most);
         if (atomic_load(&reaper->progress) != seen) {
             seen = atomic_load(&reaper->progress);
-            until = now() + patience < last ? now() + patience : last;
+            until = now_ns() + patience < last ? now_ns() + patience : last;
         }
     }
     return true;

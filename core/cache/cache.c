@@ -25,8 +25,7 @@ static bool has_rights(const struct hmreg_mr *mr, const struct cache_want *want)
     return !(want->access & ~access) && !(access & ~(want->access | want->more));
 }
 
-static bool matches(const struct cache *cache, const struct hmreg_mr *mr,
-                    const struct cache_want *want)
+static bool matches(const struct hmreg_mr *mr, const struct cache_want *want)
 {
     return has_rights(mr, want) && entry_variant(mr) == want->variant &&
            (!want->exact || (mr->node.start == want->start && mr->node.end == want->end)) &&
@@ -38,7 +37,7 @@ static bool is_wanted(const struct cache *cache, const struct hmreg_mr *mr,
 {
     bool ends = entry_ends_with_put(mr);
 
-    return matches(cache, mr, want) &&
+    return matches(mr, want) &&
            (ends ? entry_pins(cache->pool, mr) : want->policy != HMREG_POLICY_LAST_PUT);
 }
 
@@ -89,7 +88,7 @@ static void heat_entry(struct hmreg_mr *entry)
 
 /* Pins an entry, which may be NULL, for a get that found it. Returns it; NULL: its last holder has
  * just left. */
-static struct hmreg_mr *use(const struct cache_pool *pool, struct hmreg_mr *entry, bool heat)
+static struct hmreg_mr *use(struct hmreg_mr *entry, bool heat)
 {
     struct mr_body *body;
 
@@ -116,7 +115,7 @@ struct hmreg_mr *cache_find(struct cache_pool *pool, unsigned from, unsigned to,
     pthread_mutex_lock(&pool->lock);
     for (unsigned i = from; i < to && !entry; i++)
         entry = serving(&pool->caches[i], want, false);
-    entry = use(pool, entry, heat);
+    entry = use(entry, heat);
     pthread_mutex_unlock(&pool->lock);
     return entry;
 }
@@ -152,13 +151,13 @@ static void unpublish_kept(struct cache *cache, const struct cache_want *want)
         node = itree_covering(&cache->tree, node, want->start, want->end);
         if (!node)
             break;
-        if (entry_ends_with_put(entry_of(node)) || !matches(cache, entry_of(node), want))
+        if (entry_ends_with_put(entry_of(node)) || !matches(entry_of(node), want))
             continue;
         cache_unpublish(cache, entry_of(node));
         cache_stats_evicted(&cache->stats, 0, 1);
     }
     for (node = NULL; (node = itree_covering(&cache->claims, node, want->start, want->end));)
-        if (!entry_ends_with_put(entry_of(node)) && matches(cache, entry_of(node), want))
+        if (!entry_ends_with_put(entry_of(node)) && matches(entry_of(node), want))
             entry_body(entry_of(node))->changed = true;
 }
 
@@ -166,7 +165,7 @@ static enum cache_claim claim(struct cache *cache, const struct cache_want *want
                               enum hmreg_iface iface, bool heat, struct hmreg_mr **entry)
 {
     *entry = serving(cache, want, true);
-    *entry = use(cache->pool, *entry, heat && *entry && entry_body(*entry)->state == CACHE_LIVE);
+    *entry = use(*entry, heat && *entry && entry_body(*entry)->state == CACHE_LIVE);
     if (*entry)
         return CACHE_SERVED;
     *entry = cache_take_entry(cache, want, iface);
@@ -448,15 +447,15 @@ void cache_drain_all(struct cache_pool *pool)
 }
 
 /* Of one tree. *found: whether *out is set. */
-static void first_in(const struct cache_pool *pool, const struct itree *tree, uint64_t start,
-                     uint64_t end, bool *found, struct span *out)
+static void first_in(const struct itree *tree, uint64_t start, uint64_t end, bool *found,
+                     struct span *out)
 {
     struct itree_node *node = NULL;
     struct span range;
 
     while ((node = itree_touching(tree, node, start, end)) &&
            !(*found && out->start <= node->start)) {
-        if (!cuts_first_range(pool, entry_of(node), start, end, &range) ||
+        if (!cuts_first_range(entry_of(node), start, end, &range) ||
             (*found && range.start >= out->start))
             continue;
         *out = range;
@@ -470,8 +469,8 @@ bool cache_first_in(struct cache *cache, uint64_t start, uint64_t end, struct sp
     bool found = false;
 
     pthread_mutex_lock(&pool->lock);
-    first_in(pool, &cache->tree, start, end, &found, out);
-    first_in(pool, &cache->claims, start, end, &found, out);
+    first_in(&cache->tree, start, end, &found, out);
+    first_in(&cache->claims, start, end, &found, out);
     pthread_mutex_unlock(&pool->lock);
     return found;
 }

@@ -531,22 +531,22 @@ unsigned cache_entries(struct cache_pool *pool)
     return count;
 }
 
-/* Counts the pinned entries among the next CACHE_PASSED of the array from *next on; *next is set to
- * 0 after the last. */
-static unsigned held_among(struct cache_pool *pool, uint32_t *next)
+/* Adds the pinned ones of the next CACHE_PASSED entries to *held, and advances *next behind these.
+ * True: others follow. The lock is not held for longer, however many entries there are. */
+static bool count_held(struct cache_pool *pool, uint32_t *next, unsigned *held)
 {
-    unsigned held = 0;
-    uint32_t i;
+    uint32_t end = *next + CACHE_PASSED;
+    bool more;
 
     pthread_mutex_lock(&pool->lock);
-    for (i = *next; i < pool->fresh && i < *next + CACHE_PASSED; i++) {
-        const struct hmreg_mr *entry = cache_entry_at(pool, i);
+    for (; *next < pool->fresh && *next < end; ++*next) {
+        const struct hmreg_mr *entry = cache_entry_at(pool, *next);
 
-        held += entry_body(entry)->state != CACHE_FREE && entry_pins(pool, entry);
+        *held += entry_body(entry)->state != CACHE_FREE && entry_pins(pool, entry);
     }
-    *next = i < pool->fresh ? i : 0;
+    more = *next < pool->fresh;
     pthread_mutex_unlock(&pool->lock);
-    return held;
+    return more;
 }
 
 unsigned cache_held(struct cache_pool *pool)
@@ -554,7 +554,7 @@ unsigned cache_held(struct cache_pool *pool)
     uint32_t next = STABLE_ARRAY_FIRST;
     unsigned held = 0;
 
-    while (next)
-        held += held_among(pool, &next);
+    while (count_held(pool, &next, &held))
+        ;
     return held;
 }

@@ -7,6 +7,7 @@
 #include "core/cache/cache_set.h"
 
 #include "core/base/error.h"
+#include "core/base/now.h"
 #include "core/base/uncancelled.h"
 #include "core/group/group.h"
 #include "core/mr/region.h"
@@ -518,20 +519,12 @@ static bool shed(struct reaper_client *client)
     return count;
 }
 
-static int64_t now(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
-
 /* Failures to start a thread cost more than a load, and seldom pass soon. */
 static void serve_without_reaper(struct cache_set *set)
 {
     if (atomic_load(&set->joined) && reaper_runs()) /* another thread has started it since */
         return;
-    atomic_store(&set->retry_at, now() + RETRY_NS);
+    atomic_store(&set->retry_at, now_ns() + RETRY_NS);
     cache_serve(&set->pool, false);
     if (atomic_exchange(&set->told, true))
         return;
@@ -555,7 +548,7 @@ void cache_set_serve(struct cache_set *set)
     if (is_served(set))
         return;
     retry_at = atomic_load(&set->retry_at);
-    if (retry_at && now() < retry_at)
+    if (retry_at && now_ns() < retry_at)
         return;
     hmreg_error_save(&before);
     if (reaper_join(&set->reaper)) {

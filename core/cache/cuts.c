@@ -10,8 +10,7 @@
 
 /* ---- one entry -------------------------------------------------------------------------- */
 
-bool cuts_first_range(const struct cache_pool *pool, const struct hmreg_mr *entry, uint64_t start,
-                      uint64_t end, struct span *out)
+bool cuts_first_range(const struct hmreg_mr *entry, uint64_t start, uint64_t end, struct span *out)
 {
     const struct variant *variant = entry_variant(entry);
     const struct variant_segment *segment;
@@ -25,13 +24,12 @@ bool cuts_first_range(const struct cache_pool *pool, const struct hmreg_mr *entr
     return segment;
 }
 
-static bool touches(const struct cache *cache, const struct change *change,
-                    const struct itree_node *node)
+static bool touches(const struct change *change, const struct itree_node *node)
 {
     struct span range;
 
-    return cuts_first_range(cache->pool, entry_of((struct itree_node *)node), change->start,
-                            change->end, &range);
+    return cuts_first_range(entry_of((struct itree_node *)node), change->start, change->end,
+                            &range);
 }
 
 /* Unpublishes a live entry that is in no tree any more. */
@@ -44,7 +42,7 @@ static void unpublish_entry(struct cache *cache, struct hmreg_mr *entry,
     if (change->unmapped && change->start <= node->start && node->end <= change->end)
         entry_body(entry)->unmapped = true;
     /* A vendor may report more memory than what ends: those who hold the region keep it. */
-    if (change->source != CHANGE_VENDOR && touches(cache, change, node))
+    if (change->source != CHANGE_VENDOR && touches(change, node))
         mr_revoke(entry);
     cache_unpublish_unlinked(cache, entry);
     cache_stats_add(&cache->stats, STATS_INVALIDATIONS, 1);
@@ -122,7 +120,7 @@ static void mark_claims(struct cache *cache, const struct change *change)
     struct itree_node *node = NULL;
 
     while ((node = itree_touching(&cache->claims, node, change->start, change->end)))
-        if (touches(cache, change, node))
+        if (touches(change, node))
             entry_body(entry_of(node))->changed = true;
 }
 
@@ -137,7 +135,7 @@ static bool apply_to(struct cache *cache, const struct change *change, unsigned 
         mark_claims(cache, change);
     while ((node = itree_touching(&cache->tree, node, change->start, change->end))) {
         work_count(1);
-        if (!touches(cache, change, node) && passed++ < CACHE_PASSED)
+        if (!touches(change, node) && passed++ < CACHE_PASSED)
             continue;
         if (!*room)
             return node->start >= change->start && cut(cache, change);

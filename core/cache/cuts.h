@@ -38,7 +38,6 @@ static inline bool cuts_have(const struct cache *cache, const struct hmreg_mr *e
 
 /* The first range of an entry that touches [start, end): of a list that of a segment, by address.
  * False: there is none, though its node touches it. */
-bool cuts_first_range(const struct cache_pool *pool, const struct hmreg_mr *entry, uint64_t start,
-                      uint64_t end, struct span *out);
+bool cuts_first_range(const struct hmreg_mr *entry, uint64_t start, uint64_t end, struct span *out);
 
 #endif

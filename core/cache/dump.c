@@ -53,7 +53,7 @@ static uint64_t shown_pins(const struct cache_pool *pool, const struct hmreg_mr 
 }
 
 /* Of a retired entry its variant may be gone, and its own fields are not to be read. */
-static struct iovec range_of(const struct cache_pool *pool, const struct hmreg_mr *entry)
+static struct iovec range_of(const struct hmreg_mr *entry)
 {
     const struct variant *variant =
         entry_body(entry)->state != CACHE_ENDING ? entry_variant(entry) : NULL;
@@ -70,7 +70,7 @@ static void describe(const struct cache_pool *pool, const struct hmreg_mr *entry
                      struct hmreg_entry_info *out)
 {
     const struct cache_stats *stats = &entry_cache(pool, entry)->stats;
-    struct iovec range = range_of(pool, entry);
+    struct iovec range = range_of(entry);
 
     *out = (struct hmreg_entry_info){
         .size = sizeof(*out),

@@ -14,6 +14,7 @@
 #include "core/cache/room.h"
 
 #include "core/base/lock_right.h"
+#include "core/base/now.h"
 #include "core/cache/evict.h"
 #include "core/group/group.h"
 
@@ -69,14 +70,6 @@ static bool exceeds_lock_limit(const struct room *room)
            !lock_right_exempts();
 }
 
-static int64_t now(void)
-{
-    struct timespec at;
-
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    return at.tv_sec * INT64_C(1000000000) + at.tv_nsec;
-}
-
 static uint64_t bytes_cached(struct cache_set *set)
 {
     uint64_t bytes = 0;
@@ -93,7 +86,7 @@ static bool is_remembered(const struct room *room)
     struct room_misfit *misfit = &room->set->misfit;
     uint64_t bytes = atomic_load(&misfit->bytes);
 
-    return bytes && room->bytes >= bytes && now() < atomic_load(&misfit->until) &&
+    return bytes && room->bytes >= bytes && now_ns() < atomic_load(&misfit->until) &&
            atomic_load(&misfit->limit) == lock_limit() && bytes_cached(room->set) < bytes;
 }
 
@@ -102,7 +95,7 @@ static void remember(const struct room *room)
     struct room_misfit *misfit = &room->set->misfit;
 
     atomic_store(&misfit->limit, lock_limit());
-    atomic_store(&misfit->until, now() + REMEMBERED_NS);
+    atomic_store(&misfit->until, now_ns() + REMEMBERED_NS);
     atomic_store(&misfit->bytes, room->bytes);
 }
 

@@ -36,15 +36,14 @@ struct pass {
 
 /* With the lock held: does the entry touch the range? Of one that ends, its segments may be gone.
  */
-static bool touches(const struct cache_pool *pool, const struct hmreg_mr *entry,
-                    const struct suspended_range *range)
+static bool touches(const struct hmreg_mr *entry, const struct suspended_range *range)
 {
     struct span one;
 
     if (entry->node.end <= range->start || range->end <= entry->node.start)
         return false;
     return entry_body(entry)->state == CACHE_ENDING ||
-           cuts_first_range(pool, entry, range->start, range->end, &one);
+           cuts_first_range(entry, range->start, range->end, &one);
 }
 
 /* With the lock held: pins the entry. False: its last holder is leaving. */
@@ -84,7 +83,7 @@ static bool take(struct cache_pool *pool, struct hmreg_mr *entry, struct pass *p
 {
     const struct mr_body *body = entry_body(entry);
 
-    if (body->state == CACHE_FREE || !touches(pool, entry, &pass->range))
+    if (body->state == CACHE_FREE || !touches(entry, &pass->range))
         return false;
     if (body->state == CACHE_ENDING && body->stuck) {
         pass->failed = fail_stuck(entry);
@@ -157,7 +156,7 @@ static int check_explicit(struct hmreg_mr *mr, const struct origin *origin, void
 }
 
 /* Has the library bound the region, as its get asked for? */
-static bool is_ours(struct cache_set *set, const struct hmreg_mr *entry)
+static bool is_ours(const struct hmreg_mr *entry)
 {
     const struct variant *variant = entry_variant(entry);
 
@@ -166,7 +165,7 @@ static bool is_ours(struct cache_set *set, const struct hmreg_mr *entry)
 
 static int check_entry(struct cache_set *set, struct hmreg_mr *entry, struct pass *pass)
 {
-    return !is_ours(set, entry) && mr_is_bound(entry) ? fail_bound(entry) : 0;
+    return !is_ours(entry) && mr_is_bound(entry) ? fail_bound(entry) : 0;
 }
 
 static int check_set(struct cache_set *set, void *context)
@@ -198,7 +197,7 @@ static int end_explicit(struct hmreg_mr *mr, const struct origin *origin, void *
 
 static int end_entry(struct cache_set *set, struct hmreg_mr *entry, struct pass *pass)
 {
-    if (is_ours(set, entry))
+    if (is_ours(entry))
         mr_unbind(entry);
     end(entry, pass);
     return 0;

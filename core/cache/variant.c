@@ -316,21 +316,14 @@ static struct origin *list_origin(const struct variant *variant, struct request 
 static struct request request_of(const struct variant *variant, const struct hmreg_mr *entry)
 {
     const struct hmreg_mr_attr *attr = &variant->key.attr;
+    struct request request = attributes_request(attr, variant->key.flags);
 
-    return (struct request){
-        .access = mr_body(entry)->access,
-        .any_key = true,
-        .flags = variant->key.flags & ~HMREG_REG_DMABUF,
-        .context = hmreg_mr_context(entry),
-        .auth_key_size = attr->auth_key_size,
-        .auth_key = variant->auth_key,
-        .hmem_data = attr->hmem_data,
-        .page_size = attr->page_size,
-        .endpoints = attr->endpoint_count ? variant->endpoints : NULL,
-        .claim = claim_of(attr),
-        .options = options_of(attr),
-        .rails = attr->rails,
-    };
+    request.access = mr_body(entry)->access;
+    request.any_key = true;
+    request.context = hmreg_mr_context(entry);
+    request.auth_key = variant->auth_key;
+    request.endpoints = attr->endpoint_count ? variant->endpoints : NULL;
+    return request;
 }
 
 struct origin *variant_origin(const struct variant *variant, const struct hmreg_mr *entry)

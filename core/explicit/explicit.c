@@ -198,7 +198,7 @@ static int check_ranges(const struct hmreg_domain *domain, const struct hmreg_mr
     return request_from_dmabuf(attr->dmabuf, in_dmabuf, file);
 }
 
-static struct request attr_request(const struct hmreg_mr_attr *attr, uint64_t flags)
+struct request attributes_request(const struct hmreg_mr_attr *attr, uint64_t flags)
 {
     return (struct request){
         .iov = attr->iov,
@@ -239,20 +239,27 @@ int request_from_attr(const struct hmreg_domain *domain, const struct hmreg_mr_a
 
     if (rc)
         return rc;
-    *request = attr_request(attr, flags);
+    *request = attributes_request(attr, flags);
     rc = attributes_of_segments(out)
              ? check_alone(attr, flags)
              : check_ranges(domain, attr, flags, &out->in_dmabuf, &out->file, request);
     return rc ? rc : request_check(domain, request, attr->offset);
 }
 
-int attributes_keep_nothing(const struct attributes *attributes)
+int attributes_not_of_get(const struct attributes *attributes)
 {
-    if (attributes->attr.policy)
+    const struct hmreg_mr_attr *attr = &attributes->attr;
+
+    if (attr->endpoint || attr->endpoints)
+        return hmreg_fail(-EINVAL,
+                          "attr->%s is set; it must be NULL here: bind the region with "
+                          "hmreg_mr_bind(), or get it with hmreg_mr_get_attr()",
+                          attr->endpoint ? "endpoint" : "endpoints");
+    if (attr->policy)
         return hmreg_fail(-EINVAL,
                           "policy is %d; it must be 0 here: the region is registered until "
                           "hmreg_mr_close()",
-                          (int)attributes->attr.policy);
+                          (int)attr->policy);
     return 0;
 }
 
@@ -264,12 +271,7 @@ int hmreg_mr_regattr(struct hmreg_domain *domain, const struct hmreg_mr_attr *ca
 
     rc = rc ? rc : validate_pointer(mr, "mr");
     rc = rc ? rc : request_from_attr(domain, callers, flags, &own);
-    if (!rc && (own.attr.endpoint || own.attr.endpoints))
-        rc = hmreg_fail(-EINVAL,
-                        "%s is set; it must be NULL here: bind the region with "
-                        "hmreg_mr_bind(), or get it with hmreg_mr_get_attr()",
-                        own.attr.endpoint ? "endpoint" : "endpoints");
-    rc = rc ? rc : attributes_keep_nothing(&own);
+    rc = rc ? rc : attributes_not_of_get(&own);
     if (rc)
         return rc;
     return register_request(domain, &own.request, own.attr.segments, own.attr.segment_count, mr);

@@ -22,8 +22,11 @@ static inline bool attributes_of_segments(const struct attributes *attributes)
     return attributes->attr.segments || attributes->attr.segment_count;
 }
 
-/* Refuses a policy, which only gets have. -EINVAL. */
-int attributes_keep_nothing(const struct attributes *attributes);
+/* The request of checked attributes and flags, except for the range of a dmabuf. */
+struct request attributes_request(const struct hmreg_mr_attr *attr, uint64_t flags);
+
+/* Refuses a policy and endpoints, which only gets have. -EINVAL. */
+int attributes_not_of_get(const struct attributes *attributes);
 
 /* Checks attributes and flags as hmreg_mr_regattr() does, and makes a request of them. Its errors,
  * as far as they come before the memory is resolved, but for the length, which layout_gather() or

@@ -279,12 +279,8 @@ void origin_reopen(struct origin *origin)
     set_state(origin->mr->domain, origin, ORIGIN_OPEN);
 }
 
-void origin_end(struct hmreg_domain *domain, struct origin *origin)
+static void unlist(struct origins *origins, const struct origin *origin)
 {
-    struct origins *origins = &domain->origins;
-
-    if (!origin)
-        return;
     pthread_mutex_lock(&origins->lock);
     if (origin->previous)
         origin->previous->next = origin->next;
@@ -293,6 +289,12 @@ void origin_end(struct hmreg_domain *domain, struct origin *origin)
     if (origin->next)
         origin->next->previous = origin->previous;
     pthread_mutex_unlock(&origins->lock);
+}
+
+void origin_end(struct hmreg_domain *domain, struct origin *origin)
+{
+    if (origin && origin->mr)
+        unlist(&domain->origins, origin);
     free(origin);
 }
 

@@ -34,7 +34,7 @@ struct origin {
 };
 
 /* What is asked for is the request's ranges, or the segments. NULL: no memory. Free it with free()
- * unless it was listed. */
+ * unless it was listed, or with origin_end(). */
 struct origin *origin_new(const struct request *request, const struct hmreg_segment *segments,
                           size_t segment_count);
 
@@ -59,7 +59,7 @@ void origin_open(struct hmreg_mr *mr);
 struct origin *origin_close(struct hmreg_mr *mr);
 /* A busy close left the region open. */
 void origin_reopen(struct origin *origin);
-/* The region is gone. NULL is accepted. */
+/* The region is gone: frees its origin, listed or not. NULL is accepted. */
 void origin_end(struct hmreg_domain *domain, struct origin *origin);
 
 /* Calls visit() for each open region of the domain that touches the range; no lock is held. Stops

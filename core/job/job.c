@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Jobs: a region (job_region.h) registered by several threads, or by those that wait for it. Each
- * worker takes the lowest piece that no other has taken, so that a range that cannot be registered
- * fails early. The last worker to leave publishes the region or undoes it.
+ * Jobs: a region that is registered by the steps of core/mr/region.h, its parts ("pieces") taken by
+ * several threads, or by those that wait for it. Each worker takes the lowest piece that no other
+ * has taken, so that a range that cannot be registered fails early. The last worker to leave
+ * publishes the region or undoes it.
  *
  * A job's lock guards its fields up to the line that says so. It is held while nothing outward is
  * called: no fabric, no vendor, no callback.
@@ -13,51 +14,55 @@
 #include <hmreg/job.h>
 
 #include "core/base/error.h"
+#include "core/base/high_fd.h"
+#include "core/base/now.h"
 #include "core/base/process.h"
 #include "core/base/thread.h"
 #include "core/base/uncancelled.h"
 #include "core/base/validate.h"
+#include "core/explicit/explicit.h"
+#include "core/explicit/origin.h"
+#include "core/group/group.h"
 #include "core/mr/explain.h"
-#include "core/job/job_region.h"
+#include "core/mr/region.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #define MOST_CHOSEN      8
 #define EXIT_PATIENCE_NS 500000000
+#define NEVER_NS         INT64_MAX
 
 struct hmreg_job {
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* any field below */
-    size_t next;            /* the lowest piece that no worker has taken */
-    size_t made;            /* pieces */
-    uint64_t done;          /* bytes */
-    unsigned working;       /* threads in work() */
-    bool waited;            /* a thread in hmreg_job_wait() registers */
+    pthread_cond_t changed;     /* any field below */
+    struct hmreg_job_info info; /* what hmreg_job_query() returns */
+    size_t next;                /* the lowest piece that no worker has taken */
+    size_t made;                /* pieces */
+    unsigned working;           /* threads in work() */
+    bool waited;                /* a thread in hmreg_job_wait() registers */
     bool canceled, failed;
     size_t failed_piece; /* the lowest that failed, of which are: */
     struct hmreg_error failure;
-    struct hmreg_explanation *reasons; /* NULL: none */
-    bool reporting;                    /* `reporter` is in the progress callback */
+    struct hmreg_explanation reasons; /* size 0: none */
+    bool reporting;                   /* `reporter` is in the progress callback */
     pthread_t reporter;
-    uint64_t reported; /* bytes */
-    bool ending;       /* a thread publishes or undoes the region */
-    enum hmreg_job_state state;
-    struct hmreg_mr *mr; /* NULL: not published yet, or taken */
-    /* Constant once the job has started: */
+    uint64_t reported;   /* bytes */
+    bool ending;         /* a thread publishes or undoes the region */
+    struct hmreg_mr *mr; /* NULL: undone, or taken */
+    /* Constant once the job has started, or its threads' and the fabric's: */
     struct hmreg_domain *domain;
-    struct job_region *region;
     struct hmreg_job_config config;
+    struct origin *origin;         /* a copy of what the caller asked for */
+    struct hmreg_mr_dmabuf dmabuf; /* the caller's; fd: a duplicate; -1: none */
+    struct resolved found;         /* the memory of the whole range */
+    struct layout layout;
+    struct filling filling;
     bool begins_alone; /* piece 0 before the others */
     bool waiters_work; /* threads in hmreg_job_wait() register */
-    size_t count;      /* pieces */
-    uint64_t total;    /* bytes */
-    unsigned threads;
     pthread_t thread[HMREG_JOB_WORKERS_MAX];
 };
 
@@ -69,7 +74,7 @@ struct exiting {
     atomic_uint now;
 };
 
-static _Atomic(struct exiting *) exiting_page;
+static _Atomic(void *) exiting_page;
 
 static void at_exit(void)
 {
@@ -84,16 +89,15 @@ static void at_exit(void)
 
 static bool heed_exit(void)
 {
-    struct exiting *page = process_page();
+    return process_page_at(&exiting_page) && !atexit(at_exit);
+}
 
-    if (!page)
-        return false;
-    atomic_store(&exiting_page, page);
-    if (!atexit(at_exit))
-        return true;
-    atomic_store(&exiting_page, NULL);
-    process_page_free(page);
-    return false;
+static void leave_piece(bool is_thread)
+{
+    struct exiting *exiting = atomic_load(&exiting_page);
+
+    if (is_thread)
+        atomic_fetch_sub(&exiting->inside, 1);
 }
 
 /* False: the process exits. */
@@ -106,14 +110,8 @@ static bool enter_piece(bool is_thread)
     atomic_fetch_add(&exiting->inside, 1);
     if (!atomic_load(&exiting->now))
         return true;
-    atomic_fetch_sub(&exiting->inside, 1);
+    leave_piece(is_thread);
     return false;
-}
-
-static void leave_piece(bool is_thread)
-{
-    if (is_thread)
-        atomic_fetch_sub(&atomic_load(&exiting_page)->inside, 1);
 }
 
 /* ---- pieces ----------------------------------------------------------------------------- */
@@ -121,27 +119,21 @@ static void leave_piece(bool is_thread)
 /* No further piece is to be taken. */
 static bool is_over(const struct hmreg_job *job)
 {
-    return job->failed || job->canceled || job->next == job->count;
+    return job->failed || job->canceled || job->next == job->info.pieces;
 }
 
 /* Keeps the thread's last error. reasons: why every path refused, if one of the job's threads
  * fails, which has no other. */
 static void keep_failure(struct hmreg_job *job, size_t piece, bool is_thread)
 {
-    struct hmreg_explanation reasons = {.size = sizeof(reasons)};
-
     if (job->failed && piece > job->failed_piece)
         return;
     job->failed = true;
     job->failed_piece = piece;
     hmreg_error_save(&job->failure);
-    free(job->reasons);
-    job->reasons = NULL;
-    if (!is_thread || hmreg_mr_explain(NULL, &reasons))
-        return;
-    job->reasons = malloc(sizeof(reasons));
-    if (job->reasons)
-        *job->reasons = reasons;
+    job->reasons.size = sizeof(job->reasons);
+    if (!is_thread || hmreg_mr_explain(NULL, &job->reasons))
+        job->reasons.size = 0;
 }
 
 /* Calls the progress callback until it has seen all progress; another thread may do so already.
@@ -152,11 +144,11 @@ static void report(struct hmreg_job *job)
         return;
     job->reporting = true;
     job->reporter = pthread_self();
-    while (job->reported < job->done) {
-        uint64_t done = job->reported = job->done;
+    while (job->reported < job->info.done) {
+        uint64_t done = job->reported = job->info.done;
 
         pthread_mutex_unlock(&job->lock);
-        job->config.progress(job, done, job->total, job->config.progress_context);
+        job->config.progress(job, done, job->info.total, job->config.progress_context);
         pthread_mutex_lock(&job->lock);
     }
     job->reporting = false;
@@ -173,17 +165,35 @@ static bool take(struct hmreg_job *job, size_t *piece)
     return true;
 }
 
+/* Registers a piece, on all members. The text of a failure begins with the piece. */
+static int fill_piece(struct hmreg_job *job, size_t piece)
+{
+    const struct iovec *iov = &job->layout.ranges.iov[piece];
+    struct hmreg_error_guard guard;
+    struct hmreg_error why;
+    int rc;
+
+    hmreg_error_guard(&guard);
+    rc = filling_part(&job->filling, piece);
+    hmreg_error_unguard(&guard, !rc);
+    if (!rc || job->info.pieces == 1)
+        return rc;
+    hmreg_error_save(&why);
+    return hmreg_fail_vendor(rc, why.source, why.vendor_code, why.vendor_text,
+                             "piece %zu of %u, %zu bytes at %p: %s", piece, job->info.pieces,
+                             iov->iov_len, iov->iov_base, why.text);
+}
+
 static void make_piece(struct hmreg_job *job, size_t piece, bool is_thread)
 {
-    const struct ranges *pieces = job_region_pieces(job->region);
     bool may = enter_piece(is_thread);
     int rc = 0;
 
     pthread_mutex_unlock(&job->lock);
-    if (may)
-        rc = job_region_make(job->region, piece);
-    if (may)
+    if (may) {
+        rc = fill_piece(job, piece);
         leave_piece(is_thread);
+    }
     pthread_mutex_lock(&job->lock);
     if (rc) {
         keep_failure(job, piece, is_thread);
@@ -191,7 +201,7 @@ static void make_piece(struct hmreg_job *job, size_t piece, bool is_thread)
         job->canceled = true;
     } else {
         job->made++;
-        job->done += pieces->iov[piece].iov_len;
+        job->info.done += job->layout.ranges.iov[piece].iov_len;
     }
     pthread_cond_broadcast(&job->changed);
     report(job);
@@ -199,67 +209,86 @@ static void make_piece(struct hmreg_job *job, size_t piece, bool is_thread)
 
 /* ---- ends ------------------------------------------------------------------------------- */
 
+/* Imports and mappings have references of their own. */
+static void close_descriptors(struct hmreg_job *job)
+{
+    layout_close(&job->layout);
+    if (job->dmabuf.fd >= 0)
+        close(job->dmabuf.fd);
+    job->dmabuf.fd = -1;
+}
+
+/* Also of a job that could not start. */
+static void undo(struct hmreg_job *job)
+{
+    filling_undo(&job->filling);
+    origin_end(job->domain, job->origin);
+    if (job->mr)
+        region_free(job->mr);
+    job->origin = NULL;
+    job->mr = NULL;
+    close_descriptors(job);
+}
+
+/* A member in the place of another may have to be completed first, which may fail: then the region
+ * is undone. */
+static int publish(struct hmreg_job *job)
+{
+    struct hmreg_error_guard guard;
+    int rc;
+
+    hmreg_error_guard(&guard);
+    rc = filling_end(&job->filling);
+    hmreg_error_unguard(&guard, !rc);
+    if (rc) {
+        undo(job);
+        return rc;
+    }
+    close_descriptors(job);
+    mr_publish(job->mr);
+    origin_open(job->mr);
+    return 0;
+}
+
 /* With all pieces made or none under way. */
 static void end(struct hmreg_job *job, bool is_thread)
 {
-    enum hmreg_job_state state = job->failed               ? HMREG_JOB_FAILED
-                                 : job->made == job->count ? HMREG_JOB_DONE
-                                                           : HMREG_JOB_CANCELED;
-    struct hmreg_mr *mr = NULL;
+    enum hmreg_job_state state = job->failed                     ? HMREG_JOB_FAILED
+                                 : job->made == job->info.pieces ? HMREG_JOB_DONE
+                                                                 : HMREG_JOB_CANCELED;
     int rc = 0;
 
     job->ending = true;
     pthread_mutex_unlock(&job->lock);
     if (state == HMREG_JOB_DONE)
-        rc = job_region_publish(job->region, &mr);
+        rc = publish(job);
     else
-        job_region_undo(job->region);
+        undo(job);
     pthread_mutex_lock(&job->lock);
-    if (rc)
+    if (rc) {
         keep_failure(job, 0, is_thread);
-    job->mr = mr;
-    job->state = rc ? HMREG_JOB_FAILED : state;
-    pthread_cond_broadcast(&job->changed);
-}
-
-/* At exit one of the job's threads leaves the end to a caller. */
-static void leave(struct hmreg_job *job, bool is_thread)
-{
-    bool may;
-
-    if (--job->working || !is_over(job) || job->ending)
-        return;
-    may = enter_piece(is_thread);
-    if (may) {
-        end(job, is_thread);
-        leave_piece(is_thread);
+        state = HMREG_JOB_FAILED;
     }
-    pthread_cond_broadcast(&job->changed);
+    job->info.state = state;
+    job->info.code = job->failed ? job->failure.code : 0;
 }
 
-static bool is_past(const struct timespec *deadline)
-{
-    struct timespec now;
-
-    if (!deadline)
-        return false;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec != deadline->tv_sec ? now.tv_sec > deadline->tv_sec
-                                          : now.tv_nsec >= deadline->tv_nsec;
-}
-
-/* Registers pieces until none is left, or, deadline not NULL, until then. With the lock held, and
- * the thread counted in `working`. */
-static void work(struct hmreg_job *job, bool is_thread, const struct timespec *deadline)
+/* Registers pieces until none is left, or until the deadline. With the lock held, and the thread
+ * counted in `working`. At exit one of the job's threads leaves the end to a caller. */
+static void work(struct hmreg_job *job, bool is_thread, int64_t deadline)
 {
     size_t piece;
 
     while (take(job, &piece)) {
         make_piece(job, piece, is_thread);
-        if (is_past(deadline))
+        if (now_ns() >= deadline)
             break;
     }
-    leave(job, is_thread);
+    if (!--job->working && is_over(job) && !job->ending && enter_piece(is_thread)) {
+        end(job, is_thread);
+        leave_piece(is_thread);
+    }
+    pthread_cond_broadcast(&job->changed);
 }
 
 static void *run(void *arg)
@@ -268,38 +297,128 @@ static void *run(void *arg)
 
     thread_name("hmreg-job");
     pthread_mutex_lock(&job->lock);
-    work(job, true, NULL);
+    work(job, true, NEVER_NS);
     pthread_mutex_unlock(&job->lock);
     return NULL;
 }
 
 /* ---- start ------------------------------------------------------------------------------ */
 
-static int check_config(const struct hmreg_job_config *callers, struct hmreg_job_config *config)
+static int check_config(const struct hmreg_domain *domain, const struct hmreg_job_config *callers,
+                        struct hmreg_job_config *config)
 {
     int rc = 0;
 
-    *config = (struct hmreg_job_config){.size = sizeof(*config)};
+    config->size = sizeof(*config);
     if (callers)
         rc = validate_copy_in(config, sizeof(*config), callers, sizeof(*config),
                               "struct hmreg_job_config");
     if (!rc && config->workers > HMREG_JOB_WORKERS_MAX)
         rc = hmreg_fail(-EINVAL, "config->workers is %u; accepted are 0 to %d", config->workers,
                         HMREG_JOB_WORKERS_MAX);
+    if (!rc && config->piece_len > domain->caps.max_len)
+        rc = hmreg_fail(-EINVAL,
+                        "config->piece_len is %" PRIu64
+                        "; a region of this domain has at most %" PRIu64 " bytes",
+                        config->piece_len, domain->caps.max_len);
     return rc;
 }
 
-static unsigned choose_workers(const struct hmreg_job *job)
+static int check_attributes(const struct hmreg_domain *domain, struct attributes *attributes)
+{
+    if (domain->caps.async)
+        return hmreg_fail(
+            -EOPNOTSUPP,
+            "registrations of this domain complete in an event queue that the "
+            "application reads: they are in the background already; register each piece by itself");
+    if (attributes->request.flags & HMREG_REG_SINGLE)
+        return hmreg_fail(-HMREG_EBADFLAGS, "flags has HMREG_REG_SINGLE, but a job registers the "
+                                            "range in pieces: use hmreg_mr_regattr()");
+    if (attributes_of_segments(attributes))
+        return hmreg_fail(-EINVAL, "attr->segments is set; a job registers one range");
+    if (attributes->request.count != 1)
+        return hmreg_fail(-EINVAL, "attr->iov_count is %zu; a job registers one range",
+                          attributes->request.count);
+    return attributes_not_of_get(attributes);
+}
+
+/* Must piece 0 be registered before the others, because it has a key of the caller's, which the
+ * library must not choose for another? */
+static bool begins_alone(struct hmreg_domain *domain, const struct request *request)
+{
+    bool all_choose = true; /* the members choose their keys themselves */
+
+    for (size_t i = 0; i < hmreg_group_count(domain); i++)
+        if (group_registers_on(request->rails, i))
+            all_choose &= (group_rail(domain, i)->caps.mr_mode & HMREG_MR_PROV_KEY) != 0;
+    return !all_choose && !request->any_key && (request->access & HMREG_ACCESS_REMOTE);
+}
+
+/* Copies what the attributes point to. */
+static int keep_request(struct hmreg_job *job, struct request *request)
+{
+    int fd = request->dmabuf ? request->dmabuf->fd : -1;
+
+    job->origin = origin_new(request, NULL, 0);
+    if (!job->origin)
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for a job");
+    job->origin->callers = job->config.piece_len;
+    job->origin->piece_len = job->config.piece_len
+                                 ? job->config.piece_len
+                                 : layout_chosen(request->iov->iov_len, job->domain->caps.max_len);
+    *request = job->origin->request;
+    if (!request->dmabuf)
+        return 0;
+    job->dmabuf = *request->dmabuf;
+    job->dmabuf.fd = high_fd_duplicate(fd);
+    request->dmabuf = &job->dmabuf;
+    return job->dmabuf.fd < 0 ? hmreg_fail_os(errno, "dmabuf: fd cannot be duplicated") : 0;
+}
+
+/* Divides the range into pieces and makes the region, of which nothing is registered. */
+static int prepare(struct hmreg_job *job, struct request *request)
+{
+    struct suspended *suspended = &job->domain->lib->suspended;
+    uint64_t since = suspended_since(suspended);
+    const struct ranges *pieces = &job->layout.ranges;
+    int rc = keep_request(job, request);
+
+    rc = rc ? rc : suspended_check(suspended, request->iov, 1, since);
+    rc = rc ? rc : request_resolve(job->domain, request, &job->found);
+    if (rc)
+        return rc;
+    layout_init(&job->layout, request, &job->found);
+    rc = layout_cut(job->domain, &job->layout, job->origin->piece_len, job->origin->callers);
+    rc = rc ? rc : region_new(job->domain, &job->layout, &job->mr);
+    rc = rc ? rc : filling_begin(&job->filling, &job->layout, job->mr);
+    rc = rc ? rc : origin_begin(job->mr, job->origin, ORIGIN_JOB, since);
+    if (rc)
+        return rc;
+    job->begins_alone = begins_alone(job->domain, &job->layout.request);
+    job->info.pieces = (unsigned)pieces->count;
+    for (size_t i = 0; i < pieces->count; i++) {
+        uint64_t len = pieces->iov[i].iov_len;
+
+        job->info.total += len;
+        job->info.piece_len = len > job->info.piece_len ? len : job->info.piece_len;
+    }
+    return 0;
+}
+
+/* How many threads the job starts. caller_works: the caller is one more worker. */
+static unsigned choose_threads(const struct hmreg_job *job, bool caller_works)
 {
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     unsigned workers = job->config.workers;
 
+    if (!job->domain->caps.any_thread)
+        return 0;
     if (!workers)
         workers = cpus < 1 ? 1 : cpus < MOST_CHOSEN ? (unsigned)cpus : MOST_CHOSEN;
-    return workers < job->count ? workers : (unsigned)job->count;
+    return (workers < job->info.pieces ? workers : job->info.pieces) - caller_works;
 }
 
-/* Starts as many threads as can be. With the lock held. */
+/* Starts as many threads as can be. */
 static int start_threads(struct hmreg_job *job, unsigned threads)
 {
     static atomic_int heeded;
@@ -309,34 +428,32 @@ static int start_threads(struct hmreg_job *job, unsigned threads)
     if (threads && !process_once(&heeded, heed_exit))
         return hmreg_fail(-ENOMEM, "hmreg has no memory for the jobs' exit handler");
     hmreg_error_guard(&guard);
-    while (job->threads < threads && !rc) {
-        job->working++;
-        rc = thread_start(&job->thread[job->threads], NULL, run, job,
+    pthread_mutex_lock(&job->lock);
+    while (job->info.workers < threads && !rc) {
+        rc = thread_start(&job->thread[job->info.workers], NULL, run, job,
                           "to register pieces of a range");
-        if (rc)
-            job->working--;
-        else
-            job->threads++;
+        if (!rc)
+            job->working = ++job->info.workers; /* they wait for the lock */
     }
-    hmreg_error_unguard(&guard, !rc || job->threads);
-    return job->threads ? 0 : rc;
+    pthread_mutex_unlock(&job->lock);
+    hmreg_error_unguard(&guard, !rc || job->info.workers);
+    return job->info.workers ? 0 : rc;
 }
 
 static void free_job(struct hmreg_job *job)
 {
-    job_region_free(job->region);
+    if (job->info.state != HMREG_JOB_DONE)
+        undo(job);
+    layout_free(&job->layout);
     pthread_cond_destroy(&job->changed);
     pthread_mutex_destroy(&job->lock);
     atomic_fetch_sub(&job->domain->jobs, 1);
-    free(job->reasons);
     free(job);
 }
 
-static struct hmreg_job *new_job(struct hmreg_domain *domain, struct job_region *region,
-                                 const struct hmreg_job_config *config)
+static struct hmreg_job *new_job(struct hmreg_domain *domain)
 {
     struct hmreg_job *job = calloc(1, sizeof(*job));
-    const struct ranges *pieces = job_region_pieces(region);
     pthread_condattr_t attr;
 
     if (!job)
@@ -348,43 +465,34 @@ static struct hmreg_job *new_job(struct hmreg_domain *domain, struct job_region 
     pthread_condattr_destroy(&attr);
     atomic_fetch_add(&domain->jobs, 1);
     job->domain = domain;
-    job->region = region;
-    job->config = *config;
-    job->begins_alone = job_region_begins_alone(region);
-    job->count = pieces->count;
-    for (size_t i = 0; i < pieces->count; i++)
-        job->total += pieces->iov[i].iov_len;
+    job->dmabuf.fd = -1;
     return job;
 }
 
-/* caller_works: the caller waits, and is one of the workers. */
+/* caller_works: the caller waits, and is one of the workers; the library chooses all keys. */
 static int start(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr, uint64_t flags,
-                 const struct hmreg_job_config *callers, bool caller_works, struct hmreg_job **out)
+                 const struct hmreg_job_config *config, bool caller_works, struct hmreg_job **out)
 {
-    struct hmreg_job_config config;
-    struct job_region *region = NULL;
-    struct hmreg_job *job;
-    unsigned workers;
-    int rc = check_config(callers, &config);
+    struct hmreg_job *job = new_job(domain);
+    struct attributes attributes;
+    int rc;
 
-    rc = rc ? rc : job_region_new(domain, attr, flags, caller_works, config.piece_len, &region);
-    if (rc)
-        return rc;
-    job = new_job(domain, region, &config);
-    if (!job) {
-        job_region_free(region);
+    if (!job)
         return hmreg_fail(-ENOMEM, "hmreg has no memory for a job");
+    undone_retry(domain, 1);
+    rc = check_config(domain, config, &job->config);
+    rc = rc ? rc : request_from_attr(domain, attr, flags, &attributes);
+    rc = rc ? rc : check_attributes(domain, &attributes);
+    if (!rc) {
+        attributes.request.any_key |= caller_works;
+        job->waiters_work = caller_works || !domain->caps.any_thread;
+        rc = prepare(job, &attributes.request);
     }
-    workers = choose_workers(job);
-    job->waiters_work = caller_works || !domain->caps.any_thread;
-    if (!domain->caps.any_thread)
-        workers = 0;
-    else if (caller_works)
-        workers--;
-    pthread_mutex_lock(&job->lock);
-    rc = start_threads(job, workers);
-    pthread_mutex_unlock(&job->lock);
-    if (rc && !caller_works) {
+    if (!rc) {
+        rc = start_threads(job, choose_threads(job, caller_works));
+        rc = caller_works ? 0 : rc;
+    }
+    if (rc) {
         free_job(job);
         return rc;
     }
@@ -401,7 +509,7 @@ int hmreg_job_start(struct hmreg_domain *domain, const struct hmreg_mr_attr *att
     return rc ? rc : start(domain, attr, flags, config, false, out);
 }
 
-/* ---- waiting ---------------------------------------------------------------------------- */
+/* ---- waiting, with the lock held -------------------------------------------------------- */
 
 static int check(const struct hmreg_job *job)
 {
@@ -410,26 +518,11 @@ static int check(const struct hmreg_job *job)
     return rc ? rc : domain_check(job->domain);
 }
 
-/* With the lock held. */
 static int check_reporter(const struct hmreg_job *job)
 {
     if (!job->reporting || !pthread_equal(job->reporter, pthread_self()))
         return 0;
     return hmreg_fail(-EDEADLK, "the job's own progress callback cannot wait for the job");
-}
-
-static struct timespec deadline_after(int timeout_ms)
-{
-    struct timespec deadline;
-
-    clock_gettime(CLOCK_MONOTONIC, &deadline);
-    deadline.tv_sec += timeout_ms / 1000;
-    deadline.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
-    if (deadline.tv_nsec >= 1000000000) {
-        deadline.tv_sec++;
-        deadline.tv_nsec -= 1000000000;
-    }
-    return deadline;
 }
 
 /* Should the waiting thread work? Without threads one waiting thread at a time registers. Another
@@ -441,53 +534,60 @@ static bool must_work(const struct hmreg_job *job)
     return !job->ending && (registers || !job->working);
 }
 
-/* Waits until the job is complete, or until the deadline if it is not NULL. With the lock held. */
-static void wait_until(struct hmreg_job *job, const struct timespec *deadline)
+static void cancel(struct hmreg_job *job)
 {
+    job->canceled |= job->made < job->info.pieces;
+    pthread_cond_broadcast(&job->changed);
+}
+
+/* Waits until the job is complete, or until the deadline. Keeps the thread's last error. */
+static void wait_until(struct hmreg_job *job, int64_t deadline)
+{
+    const struct timespec at = {deadline / SECOND_NS, deadline % SECOND_NS};
+    struct hmreg_error_guard guard;
     UNCANCELLED;
 
-    while (job->state == HMREG_JOB_RUNNING) {
+    hmreg_error_guard(&guard);
+    while (job->info.state == HMREG_JOB_RUNNING) {
         if (must_work(job)) {
             job->waited = true;
             job->working++;
             work(job, false, deadline);
             job->waited = false;
             pthread_cond_broadcast(&job->changed);
-            if (is_past(deadline))
-                return;
-        } else if (!deadline) {
-            pthread_cond_wait(&job->changed, &job->lock);
-        } else if (pthread_cond_timedwait(&job->changed, &job->lock, deadline)) {
-            return;
+            if (now_ns() >= deadline)
+                break;
+        } else if (pthread_cond_timedwait(&job->changed, &job->lock, &at)) {
+            break;
         }
     }
+    hmreg_error_unguard(&guard, true);
 }
 
 /* The failure of a piece, as if this thread had registered it. */
 static int fail_as_piece(const struct hmreg_job *job)
 {
-    const struct hmreg_explanation *reasons = job->reasons;
+    const struct hmreg_explanation *reasons = &job->reasons;
 
-    if (reasons)
+    if (reasons->size)
         explain_keep(reasons->iface, reasons->device, reasons->reasons, reasons->refused);
     hmreg_error_restore(&job->failure);
     return job->failure.code;
 }
 
-/* With the lock held. */
 static int result(struct hmreg_job *job, struct hmreg_mr **mr)
 {
-    if (job->state == HMREG_JOB_RUNNING)
+    if (job->info.state == HMREG_JOB_RUNNING)
         return hmreg_fail(-EINPROGRESS,
                           "the job is not complete: %" PRIu64 " of %" PRIu64
                           " bytes are registered",
-                          job->done, job->total);
-    if (job->state == HMREG_JOB_FAILED)
+                          job->info.done, job->info.total);
+    if (job->info.state == HMREG_JOB_FAILED)
         return fail_as_piece(job);
-    if (job->state == HMREG_JOB_CANCELED)
+    if (job->info.state == HMREG_JOB_CANCELED)
         return hmreg_fail(-ECANCELED,
-                          "the job was cancelled after %" PRIu64 " of %" PRIu64 " bytes", job->done,
-                          job->total);
+                          "the job was cancelled after %" PRIu64 " of %" PRIu64 " bytes",
+                          job->info.done, job->info.total);
     if (!mr)
         return 0;
     if (!job->mr)
@@ -497,29 +597,21 @@ static int result(struct hmreg_job *job, struct hmreg_mr **mr)
     return 0;
 }
 
-static int wait_for(struct hmreg_job *job, int timeout_ms, struct hmreg_mr **mr)
+int hmreg_job_wait(struct hmreg_job *job, int timeout_ms, struct hmreg_mr **mr)
 {
-    struct timespec deadline = deadline_after(timeout_ms < 0 ? 0 : timeout_ms);
-    struct hmreg_error_guard guard;
-    int rc;
+    int64_t wait_ns = (int64_t)timeout_ms * 1000000;
+    int rc = check(job);
 
+    if (rc)
+        return rc;
     pthread_mutex_lock(&job->lock);
     rc = check_reporter(job);
     if (!rc) {
-        hmreg_error_guard(&guard);
-        wait_until(job, timeout_ms < 0 ? NULL : &deadline);
-        hmreg_error_unguard(&guard, true);
+        wait_until(job, timeout_ms < 0 ? NEVER_NS : now_ns() + wait_ns);
         rc = result(job, mr);
     }
     pthread_mutex_unlock(&job->lock);
     return rc;
-}
-
-int hmreg_job_wait(struct hmreg_job *job, int timeout_ms, struct hmreg_mr **mr)
-{
-    int rc = check(job);
-
-    return rc ? rc : wait_for(job, timeout_ms, mr);
 }
 
 /* ---- the others ------------------------------------------------------------------------- */
@@ -531,31 +623,21 @@ int hmreg_job_cancel(struct hmreg_job *job)
     if (rc)
         return rc;
     pthread_mutex_lock(&job->lock);
-    if (job->made < job->count)
-        job->canceled = true;
-    pthread_cond_broadcast(&job->changed);
+    cancel(job);
     pthread_mutex_unlock(&job->lock);
     return 0;
 }
 
 int hmreg_job_query(struct hmreg_job *job, struct hmreg_job_info *out)
 {
-    struct hmreg_job_info info = {0};
+    struct hmreg_job_info info;
     int rc = check(job);
 
     rc = rc ? rc : validate_out(out, sizeof(info), "struct hmreg_job_info");
     if (rc)
         return rc;
     pthread_mutex_lock(&job->lock);
-    info.state = job->state;
-    info.code = job->state == HMREG_JOB_FAILED ? job->failure.code : 0;
-    info.total = job->total;
-    info.done = job->done;
-    info.pieces = (unsigned)job->count;
-    info.workers = job->threads;
-    for (size_t i = 0; i < job->count; i++)
-        if (job_region_pieces(job->region)->iov[i].iov_len > info.piece_len)
-            info.piece_len = job_region_pieces(job->region)->iov[i].iov_len;
+    info = job->info;
     pthread_mutex_unlock(&job->lock);
     validate_copy_out(out, &info, sizeof(info));
     return 0;
@@ -564,21 +646,17 @@ int hmreg_job_query(struct hmreg_job *job, struct hmreg_job_info *out)
 /* Cancels, and waits until the threads have ended. -EDEADLK. */
 static int stop(struct hmreg_job *job)
 {
-    struct hmreg_error_guard guard;
     int rc;
 
     pthread_mutex_lock(&job->lock);
     rc = check_reporter(job);
     if (!rc) {
-        job->canceled |= job->made < job->count;
-        pthread_cond_broadcast(&job->changed);
-        hmreg_error_guard(&guard);
-        wait_until(job, NULL);
-        hmreg_error_unguard(&guard, true);
+        cancel(job);
+        wait_until(job, NEVER_NS);
     }
     pthread_mutex_unlock(&job->lock);
-    while (!rc && job->threads)
-        pthread_join(job->thread[--job->threads], NULL);
+    while (!rc && job->info.workers)
+        pthread_join(job->thread[--job->info.workers], NULL);
     return rc;
 }
 
@@ -611,7 +689,7 @@ int hmreg_mr_reg_large(struct hmreg_domain *domain, const void *addr, size_t len
     rc = rc ? rc : start(domain, &attr, 0, config, true, &job);
     if (rc)
         return rc;
-    rc = wait_for(job, -1, mr);
+    rc = hmreg_job_wait(job, -1, mr);
     hmreg_error_save(&why);
     hmreg_job_close(job);
     hmreg_error_restore(&why);

@@ -278,7 +278,7 @@ static int open_tokens(struct hmreg_domain *domain, const uint8_t *bytes, size_t
     return 0;
 }
 
-static int check_room(size_t tokens, struct hmreg_remote **remotes, size_t *count)
+static int check_room(size_t tokens, size_t *count)
 {
     size_t room = *count;
 
@@ -302,7 +302,7 @@ int hmreg_remote_open_many(struct hmreg_domain *domain, const void *tokens, size
         rc = hmreg_fail(-EINVAL, "remotes is NULL, count is %zu", *count);
     rc = rc ? rc : check_no_group(domain);
     rc = rc ? rc : count_tokens(tokens, size, &found);
-    rc = rc ? rc : check_room(found, remotes, count);
+    rc = rc ? rc : check_room(found, count);
     if (rc)
         return rc;
     opened = malloc(found * sizeof(struct hmreg_remote *));

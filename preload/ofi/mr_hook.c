@@ -34,17 +34,17 @@ static struct ofi_domain *domain_of(const struct fid *fid)
 static int close_mr(struct fid *fid)
 {
     const struct fi_ops *real = ops_copy_original(fid->ops);
-    struct record_end end;
+    struct record_dereg end;
     struct guard guard;
     uint64_t began;
     int rc;
 
     if (!guard_enter(&guard))
         return real->close(fid);
-    record_end_begin(fid, &end);
+    record_dereg_begin(fid, &end);
     began = record_now();
     rc = real->close(fid);
-    record_end_done(&end, rc < 0 ? -rc : rc, record_now() - began);
+    record_dereg_done(&end, rc < 0 ? -rc : rc, record_now() - began);
     guard_leave(&guard);
     return rc;
 }

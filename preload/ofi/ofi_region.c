@@ -59,13 +59,13 @@ static int close_region(struct fid *fid)
     struct guard guard;
     bool entered = guard_enter(&guard);
     int error = errno, rc;
-    struct record_end end;
+    struct record_dereg end;
     uint64_t began;
 
-    record_end_begin(fid, &end);
+    record_dereg_begin(fid, &end);
     began = record_now();
     rc = release(region);
-    record_end_done(&end, -rc, record_now() - began);
+    record_dereg_done(&end, -rc, record_now() - began);
     if (rc != -EBUSY) {
         atomic_fetch_sub(&region->domain->regions, 1);
         free(region);

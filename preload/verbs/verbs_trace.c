@@ -260,11 +260,11 @@ static int rereg_recorded(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void 
     struct verbs_request request = rereg_request(mr, flags, pd, addr, length, access);
     struct record_call call = new_call(&request, caller);
     const struct verbs_mode *mode = verbs_mode();
-    struct record_end end;
+    struct record_dereg end;
     uint64_t began;
     int result, error;
 
-    record_end_begin(mr, &end);
+    record_dereg_begin(mr, &end);
     began = record_now();
     if (mode)
         result = mode->rereg(mr, flags, pd, addr, length, access, &call);
@@ -275,9 +275,9 @@ static int rereg_recorded(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void 
     call.handle = result ? NULL : mr;
     call.error = result ? error ? error : EINVAL : 0;
     if (result)
-        record_end_cancel(&end);
+        record_dereg_cancel(&end);
     else
-        record_end_done(&end, 0, 0);
+        record_dereg_done(&end, 0, 0);
     if (call.how == RECORD_PASSED)
         find_path(&request, &call);
     record_registered(&call);
@@ -309,31 +309,33 @@ static int rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr,
     return result;
 }
 
+/* Deregisters, by the mode or the library below, and records the call. What is recorded of the
+ * handle is taken before, since another thread's registration may get the handle after. */
 static int dereg_recorded(struct ibv_mr *mr)
 {
     const struct verbs_mode *mode = verbs_mode();
-    struct record_end end;
+    struct record_dereg end;
     uint64_t began;
     int result;
 
-    record_end_begin(mr, &end);
+    record_dereg_begin(mr, &end);
     began = record_now();
     result = mode ? mode->dereg(mr) : verbs_below()->dereg_mr(mr, NULL);
-    record_end_done(&end, result, record_now() - began);
+    record_dereg_done(&end, result, record_now() - began);
     return result;
 }
 
 /* On a thread that is inside a call already. */
 static int dereg_inside(struct ibv_mr *mr, const void *caller)
 {
-    struct record_end end;
+    struct record_dereg end;
     int result;
 
     if (!is_ours(mr))
         return verbs_below()->dereg_mr(mr, caller);
-    record_end_begin(mr, &end);
+    record_dereg_begin(mr, &end);
     result = verbs_mode()->dereg_inside(mr);
-    record_end_done(&end, result, 0);
+    record_dereg_done(&end, result, 0);
     return result;
 }
 

@@ -119,10 +119,10 @@ static void reg(uintptr_t number, uint64_t addr, uint64_t len)
 
 static void dereg(uintptr_t number, int failure)
 {
-    struct record_end end;
+    struct record_dereg end;
 
-    record_end_begin(handle(number), &end);
-    record_end_done(&end, failure, 500);
+    record_dereg_begin(handle(number), &end);
+    record_dereg_done(&end, failure, 500);
 }
 
 /* ---- counts ------------------------------------------------------------------------------ */
@@ -193,7 +193,7 @@ __attribute__((noinline)) static bool call_enters(void)
 
 static void nothing(void)
 {
-    struct record_end end;
+    struct record_dereg end;
 
     assert_true(record_enter());
     assert_true(!call_enters());
@@ -202,7 +202,7 @@ static void nothing(void)
     assert_true(record_enter());
     record_leave();
     assert_true(!record_inside());
-    record_end_begin(NULL, &end);
+    record_dereg_begin(NULL, &end);
     assert_true(!end.known);
 }
 
@@ -298,13 +298,13 @@ TEST(record__memory_unmapped_after_many_calls__noticed)
 
 static void rereg(void)
 {
-    struct record_end end;
+    struct record_dereg end;
 
     reg(1, 0x10000, PAGE);
     record_moved(handle(1), 0x50000, 4 * PAGE);
-    record_end_begin(handle(1), &end);
+    record_dereg_begin(handle(1), &end);
     assert_true(end.known && end.addr == 0x50000 && end.len == 4 * PAGE);
-    record_end_cancel(&end);
+    record_dereg_cancel(&end);
     dereg(9, 0);
 }
 

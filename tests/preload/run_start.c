@@ -43,11 +43,11 @@ TEST(run__program_that_takes_no_library__refused)
 
 TEST(run__set_user_id__refused)
 {
-    char command[4200];
-    const char *path = "/tmp/hmreg-test-suid";
+    char command[4200], path[64];
 
     if (getuid())
         test_skip("only root makes another user's set-user-ID program");
+    snprintf(path, sizeof(path), "/tmp/hmreg-test-suid-%d", (int)getpid());
     snprintf(command, sizeof(command), "cp %s %s && chown 65534 %s && chmod 4755 %s",
              environment("PROGRAM"), path, path, path);
     assert_int_equal(system(command), 0);

@@ -42,7 +42,8 @@ json_t *doctor_summary(const json_t *facts, const json_t *findings);
 
 /* The result of the proof of a pair or of a fabric's memory; "" without one. */
 const char *proof_result(const json_t *described);
-/* Says which ways of path dmabuf move a pair's bytes. False: only one was tried. */
+/* Writes which ways of path dmabuf move a pair's bytes. False: fewer than two were tried, of which
+ * the pair's path says as much. */
 bool ways_describe(const json_t *pair, char *words, size_t size);
 /* The number of RDMA devices that the fabric libraries list. */
 size_t nics_count(const json_t *facts);

@@ -218,8 +218,8 @@ static void add_name(struct names *names, const json_t *pair)
     names_add(names, name);
 }
 
-/* Hides refusals of the path "mapped", which no NIC can use. */
-static bool is_relevant(const json_t *reason)
+/* Is it the refusal of a path that NICs use? Only the CPU uses the path "mapped". */
+static bool is_of_nic(const json_t *reason)
 {
     return !doc_equals(reason, "path", "mapped");
 }
@@ -240,7 +240,7 @@ static void add_pathless(struct pathless *pathless, const json_t *pair)
 
         snprintf(words, sizeof(words), "%.16s (%.64s)", doc_words(reason, "path"),
                  doc_words(reason, "slug"));
-        if (!is_relevant(reason) || json_object_get(pathless->known, words))
+        if (!is_of_nic(reason) || json_object_get(pathless->known, words))
             continue;
         doc_set(pathless->known, words, json_true());
         names_add(&pathless->refusals, words);
@@ -305,7 +305,7 @@ static void report_reason(const json_t *facts, const char *slug, const char *tex
 
     doc_each(pair, json_object_get(facts, "pairs"))
         doc_each(reason, json_object_get(pair, "refused"))
-            if (doc_equals(reason, "slug", slug) && is_relevant(reason))
+            if (doc_equals(reason, "slug", slug) && is_of_nic(reason))
                 add_name(&names, pair);
     finding_add(findings, slug, source_of(slug), "%s (%s).", text, pairs_text(facts, &names));
 }
@@ -319,7 +319,7 @@ static void judge_reasons(const json_t *facts, json_t *findings)
         doc_each(reason, json_object_get(pair, "refused")) {
             const char *slug = doc_words(reason, "slug");
 
-            if (!slug[0] || !is_relevant(reason) || json_object_get(reported, slug))
+            if (!slug[0] || !is_of_nic(reason) || json_object_get(reported, slug))
                 continue;
             doc_set(reported, slug, json_true());
             report_reason(facts, slug, doc_words(reason, "text"), findings);

@@ -74,9 +74,10 @@ static bool nic_is_proven(const json_t *facts, const char *nic)
     return false;
 }
 
-/* Selects proofs that no pair describes: failures of host memory on a NIC where it fails with every
- * library, failures of loopback, and wrong bytes on any fabric. */
-static bool is_relevant(const json_t *facts, const json_t *fabric, const json_t *memory)
+/* Does the proof need a finding of its own, since no pair describes it? These do: failures of host
+ * memory on a NIC where it fails with every library, failures of loopback, and wrong bytes on any
+ * fabric. */
+static bool needs_finding(const json_t *facts, const json_t *fabric, const json_t *memory)
 {
     const char *result = proof_result(memory);
 
@@ -96,7 +97,7 @@ static void judge_others(const json_t *facts, const json_t *fabric, json_t *find
 
     snprintf(where, sizeof(where), "a transfer over %.120s", doc_words(fabric, "fabric"));
     doc_each(memory, json_object_get(fabric, "memory"))
-        if (is_relevant(facts, fabric, memory))
+        if (needs_finding(facts, fabric, memory))
             finding_add(
                 findings,
                 strcmp(proof_result(memory), "failed") ? "loopback-wrong-bytes" : "loopback-failed",

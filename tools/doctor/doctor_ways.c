@@ -37,11 +37,14 @@ void ways_judge(const json_t *facts, json_t *findings)
 
 bool ways_describe(const json_t *pair, char *words, size_t size)
 {
-    static const char *const results[][2] = {{"proven", "bytes move by "},
-                                             {"failed", "fails by "},
-                                             {"wrong-bytes", "wrong bytes by "},
-                                             {"refused", "refused "},
-                                             {"untried", "not tried "}};
+    static const struct {
+        const char *name, *words;
+        bool tried;
+    } results[] = {{"proven", "bytes move by ", true},
+                   {"failed", "fails by ", true},
+                   {"wrong-bytes", "wrong bytes by ", true},
+                   {"refused", "refused ", false},
+                   {"untried", "not tried ", false}};
     const json_t *way;
     size_t used = 0, tried = 0;
 
@@ -50,12 +53,12 @@ bool ways_describe(const json_t *pair, char *words, size_t size)
         struct names names = {.count = 0};
 
         doc_each(way, ways_of(pair))
-            if (doc_equals(way, "result", results[i][0]))
+            if (doc_equals(way, "result", results[i].name))
                 names_add(&names, doc_words(way, "way"));
-        tried += i < 3 ? names.count : 0;
+        tried += results[i].tried ? names.count : 0;
         if (names.count && used < size)
             used += (size_t)snprintf(words + used, size - used, "%s%s%s", used ? "; " : "",
-                                     results[i][1], names_text(&names));
+                                     results[i].words, names_text(&names));
     }
-    return tried > 1;
+    return tried >= 2;
 }

@@ -59,7 +59,8 @@ static int list_checks(const struct options *options, FILE *out)
     return hmreg_close(lib) ? EXIT_FAILED : EXIT_GOOD;
 }
 
-static int in_child(const struct options *options)
+/* What --list and --check ask for, in this process: the checks of the report call it as a child. */
+static int run_here(const struct options *options)
 {
     FILE *out = take_stdout();
     int status;
@@ -224,14 +225,17 @@ static int verify(const struct options *options)
     return status;
 }
 
-static int run(const struct command *self, int argc, char **argv)
+/* The command `hmreg verify`: makes the report unless --list or --check is given. Returns its exit
+ * status. */
+static int verify_command(const struct command *self, int argc, char **argv)
 {
     struct options options = {.patience = PATIENCE, .names = doc_array()};
     int status = options_parse(self, argc, argv, &options);
 
-    if (status == EXIT_CONTINUE)
-        status =
-            options.list || json_array_size(options.names) ? in_child(&options) : verify(&options);
+    if (status == EXIT_CONTINUE && (options.list || json_array_size(options.names)))
+        status = run_here(&options);
+    else if (status == EXIT_CONTINUE)
+        status = verify(&options);
     json_decref(options.names);
     return status;
 }
@@ -283,5 +287,5 @@ const struct command command_verify = {
                 "  HMREG_IFACES=system hmreg verify    host memory only\n",
     .failed = "a check failed, or the report was not written",
     .options = options,
-    .run = run,
+    .run = verify_command,
 };

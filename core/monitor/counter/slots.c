@@ -5,26 +5,26 @@
 #include "core/monitor/counter/slots.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 struct slot {
     uint64_t start, end, seq;
     uint32_t next;
 };
 
-/* What is never entered is never touched, and takes no memory. */
+/* Slots are written when a range enters them: until then those of calloc() take no memory. */
 bool slots_open(struct slots *slots, uint32_t number, const uint64_t *counts)
 {
     slots->counts = counts;
     slots->number = number;
     slots->all = calloc(number, sizeof(*slots->all));
     slots->heads = malloc(number * sizeof(*slots->heads));
-    if (slots->all && slots->heads) {
-        memset(slots->heads, 0xff, number * sizeof(*slots->heads));
-        return true;
+    if (!slots->all || !slots->heads) {
+        slots_close(slots);
+        return false;
     }
-    slots_close(slots);
-    return false;
+    for (uint32_t i = 0; i < number; i++)
+        slots->heads[i] = SLOTS_NONE;
+    return true;
 }
 
 void slots_close(struct slots *slots)

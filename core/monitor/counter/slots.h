@@ -17,7 +17,8 @@ struct slots {
     uint32_t number; /* a power of two */
 };
 
-/* False: no memory. */
+/* Makes `number` slots, a power of two, which no range has yet. counts: the device's, of each slot;
+ * they stay the device's. False: no memory; nothing is to be closed. */
 bool slots_open(struct slots *slots, uint32_t number, const uint64_t *counts);
 void slots_close(struct slots *slots);
 
