@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Operations on a registered region: bind, enable, refresh, raw_attr; and map_raw and unmap_raw for
- * a peer's raw key. Binding, enabling and refreshing a composite does so to each of its pieces.
+ * a peer's raw key. Binding, enabling and refreshing do so to each native registration.
  */
 #include "core/base/error.h"
 #include "core/base/validate.h"
