@@ -49,6 +49,7 @@ static size_t cut(const struct hmreg_mr *mr, struct iovec *part, size_t *skip, s
 {
     size_t i = 0;
 
+    *skip = *len = 0;
     for (; i < mr_count(mr); i++) {
         struct iovec asked = mr_asked(mr, i);
 
