@@ -179,12 +179,11 @@ static bool is_common(const struct hmreg_mr *mr, size_t member, const struct hmr
 }
 
 /* Fills the places of the natives. True: they are those of all regions of the domain. */
-static bool find_places(const struct hmreg_mr *mr)
+static bool find_places(const struct hmreg_mr *mr, const struct natives *natives)
 {
-    const struct natives *natives = mr_natives(mr);
-    bool common = !natives || natives->parts == 1;
+    bool common = natives->parts == 1;
 
-    for (size_t i = 0; natives && i < natives->members; i++) {
+    for (size_t i = 0; i < natives->members; i++) {
         uint64_t before = 0;
 
         for (size_t part = 0; part < natives->parts; part++) {
@@ -198,27 +197,34 @@ static bool find_places(const struct hmreg_mr *mr)
     return common;
 }
 
-static void set_head(struct hmreg_mr *mr, uint32_t places)
+static void set_head(struct hmreg_mr *mr, const struct hmreg_mr_keys *keys, size_t count,
+                     uint32_t places)
 {
     uint64_t number = atomic_fetch_add_explicit(&mr_registrations, 1, memory_order_relaxed) + 1;
 
-    mr->keys = mr_native(mr, 0);
-    mr->count = (uint32_t)mr_native_count(mr);
+    mr->keys = keys;
+    mr->count = (uint32_t)count;
     mr->generation = (uint32_t)number << 2 | places;
 }
 
 void mr_set_head(struct hmreg_mr *mr)
 {
     const struct natives *natives = mr_natives(mr);
-    bool common = find_places(mr);
+    bool common;
 
-    set_head(mr, !common);
+    if (!natives) {
+        set_head(mr, &mr_body(mr)->made, 1, 0);
+        return;
+    }
+    common = find_places(mr, natives);
+    set_head(mr, natives->made, mr_native_count(mr), !common);
     for (size_t i = 0; mr_of_group(mr) && i < natives->members; i++) {
         struct hmreg_mr *handle = &mr_ext(mr)->handles[i].mr;
-        const void *own = &natives->places[i * natives->parts];
+        size_t first = i * natives->parts;
+        const void *own = &natives->places[first];
 
         handle->node.start = common ? mr->node.start : (uint64_t)(uintptr_t)own;
-        set_head(handle, common ? 0 : 2);
+        set_head(handle, &natives->made[first], natives->parts, common ? 0 : 2);
     }
 }
 

@@ -491,14 +491,14 @@ int filling_begin(struct filling *filling, struct layout *layout, struct hmreg_m
     int rc = 0;
 
     if (!mr_is_suspended(mr))
-        atomic_store(&mr_body(mr)->context, layout->request.context);
+        atomic_store_explicit(&mr_body(mr)->context, layout->request.context, memory_order_relaxed);
     filling->layout = layout;
     filling->ranges = &layout->ranges;
     filling->mr = mr;
     filling->natives = NULL;
     filling->extended = false;
-    filling->rails = 1;
-    filling->missed = 0;
+    atomic_init(&filling->rails, 1);
+    atomic_init(&filling->missed, 0);
     if (is_plain(layout, mr)) {
         begin_plain(filling);
         return 0;
