@@ -6,7 +6,6 @@
 
 #include <pthread.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,14 +76,11 @@ int vendor_device_count(struct hmem *self)
 
 static void append(char *text, size_t size, const char *format, va_list args)
 {
-    size_t used;
+    char added[512];
 
+    text_write_args(added, sizeof(added), format, args);
     pthread_mutex_lock(&words);
-    used = strlen(text);
-    if (used)
-        used += (size_t)snprintf(text + used, size - used, "; ");
-    if (used < size)
-        vsnprintf(text + used, size - used, format, args);
+    text_write(text, size, "%s%s%s", text, *text ? "; " : "", added);
     pthread_mutex_unlock(&words);
 }
 
@@ -115,7 +111,7 @@ void vendor_unreported(struct hmem *self, const char *format, ...)
 
 int vendor_fail(struct hmem *self, int code, int64_t result, const char *format, ...)
 {
-    char text[256];
+    char text[sizeof(((struct hmreg_error *)0)->text)];
     va_list args;
 
     if (result == self->vendor->shut_down)
@@ -123,7 +119,7 @@ int vendor_fail(struct hmem *self, int code, int64_t result, const char *format,
     if (atomic_load(&self->shut_down))
         return -ESHUTDOWN;
     va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
+    text_write_args(text, sizeof(text), format, args);
     va_end(args);
     return hmreg_fail_vendor(code, self->vendor->source, result,
                              self->vendor->result_name(self, result), "%s", text);

@@ -60,6 +60,9 @@ static struct engine *engine_if_used(void)
 
 /* ---- reasons ----------------------------------------------------------------------------- */
 
+_Static_assert(sizeof(((struct record_reason *)0)->text) >= sizeof(((struct hmreg_error *)0)->text),
+               "an error's text is recorded whole");
+
 void engine_refused(int rc, const char *otherwise)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};

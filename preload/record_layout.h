@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #define RECORD_MAGIC   UINT64_C(0x65636172746d6168) /* "hamtrace", read as little-endian */
-#define RECORD_VERSION 6
+#define RECORD_VERSION 7
 #define RECORD_SUFFIX  ".hmreg-trace" /* of the file's name */
 
 enum record_state { RECORD_FREE, RECORD_BUSY, RECORD_READY };
@@ -121,8 +121,8 @@ struct record_reason {
     _Atomic uint32_t state;
     uint32_t spare;
     _Atomic uint64_t count;
-    char slug[32]; /* a stable name */
-    char text[272];
+    char slug[32];  /* a stable name */
+    char text[768]; /* as struct hmreg_error has it */
 };
 
 struct record_key {
@@ -219,7 +219,7 @@ struct record_lost {
 _Static_assert(sizeof(struct record_loss) == 64 && sizeof(struct record_lost) == 4096,
                "the layout is the same for every compiler");
 _Static_assert(sizeof(struct record_header) == 488 && sizeof(struct record_name) == 256 &&
-                   sizeof(struct record_reason) == 320 && sizeof(struct record_key) == 16 &&
+                   sizeof(struct record_reason) == 816 && sizeof(struct record_key) == 16 &&
                    sizeof(struct record_row) == 104 && sizeof(struct record_live) == 32 &&
                    sizeof(struct record_range) == 56,
                "the layout is the same for every compiler");

@@ -9,6 +9,9 @@
 #include <stdio.h>
 #include <time.h>
 
+_Static_assert(sizeof(((struct loop_why *)0)->text) > sizeof(((struct hmreg_error *)0)->text),
+               "an error's text is passed on whole");
+
 int loop_fail(struct loop_why *why, const char *format, ...)
 {
     va_list args;

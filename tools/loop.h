@@ -17,7 +17,7 @@ struct fabric;
 struct loop;
 
 struct loop_why {
-    char text[320];
+    char text[1024]; /* an error's, and what is said of it */
 };
 
 /* Sets *why and returns -1. */

@@ -50,7 +50,7 @@ struct subject {
 
 static void fail(struct report *report, const struct subject *subject, const char *format, ...)
 {
-    char why[512];
+    char why[896];
     va_list args;
 
     va_start(args, format);

@@ -17,6 +17,7 @@
 
 #include "core/base/epoch.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -46,6 +47,38 @@ static _Thread_local struct {
     unsigned kept;                    /* errors up to this one are not replaced */
     const struct hmreg_error *unkept; /* what stands for the last error; NULL: it is kept */
 } thread __attribute__((tls_model("initial-exec")));
+
+/* ---- sentences -------------------------------------------------------------------------- */
+
+#define SENTENCE 2048 /* what is beyond is lost: longer words of callers are bounded there */
+#define GAP      " ... "
+
+void text_write_args(char *text, size_t size, const char *format, va_list args)
+{
+    char whole[SENTENCE]; /* the arguments may point into the old text */
+    size_t len, front = size / 4;
+
+    vsnprintf(whole, sizeof(whole), format, args);
+    len = strlen(whole);
+    if (len < size) {
+        memcpy(text, whole, len + 1);
+        return;
+    }
+    assert(front > sizeof(GAP));
+    memcpy(text, whole, front);
+    memcpy(text + front, GAP, sizeof(GAP) - 1);
+    front += sizeof(GAP) - 1;
+    memcpy(text + front, whole + len + 1 - (size - front), size - front);
+}
+
+void text_write(char *text, size_t size, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    text_write_args(text, size, format, args);
+    va_end(args);
+}
 
 /* ---- the last error --------------------------------------------------------------------- */
 
@@ -139,7 +172,7 @@ static void record(int code, const char *source, int64_t vendor_code, const char
     /* The arguments may point into the old error, so the new one is built in a separate struct. */
     struct hmreg_error next = {.code = code, .source = source, .vendor_code = vendor_code};
 
-    vsnprintf(next.text, sizeof(next.text), format, args);
+    text_write_args(next.text, sizeof(next.text), format, args);
     if (vendor_text)
         snprintf(next.vendor_text, sizeof(next.vendor_text), "%s", vendor_text);
     set_last(&next);
@@ -166,12 +199,17 @@ int hmreg_fail_vendor(int code, const char *source, int64_t vendor_code, const c
     return code;
 }
 
-int hmreg_fail_at(int code, const char *array, size_t index)
+int hmreg_fail_at(int code, const char *place, ...)
 {
     const struct hmreg_error *why = hmreg_last_error();
+    char words[128];
+    va_list args;
 
-    return hmreg_fail_vendor(code, why->source, why->vendor_code, why->vendor_text, "%s[%zu]: %s",
-                             array, index, why->text);
+    va_start(args, place);
+    text_write_args(words, sizeof(words), place, args);
+    va_end(args);
+    return hmreg_fail_vendor(code, why->source, why->vendor_code, why->vendor_text, "%s: %s", words,
+                             why->text);
 }
 
 int hmreg_fail_os(int errnum, const char *format, ...)
@@ -191,7 +229,7 @@ int hmreg_refuse(struct hmreg_reason *why, int code, const char *slug, const cha
     why->code = code;
     snprintf(why->slug, sizeof(why->slug), "%s", slug);
     va_start(args, format);
-    vsnprintf(why->text, sizeof(why->text), format, args);
+    text_write_args(why->text, sizeof(why->text), format, args);
     va_end(args);
     return code;
 }

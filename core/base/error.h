@@ -7,7 +7,9 @@
 #define HMREG_CORE_BASE_ERROR_H
 
 #include <hmreg/hmreg.h>
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #define KERNEL_ENOTSUPP 524 /* the kernel's own "not supported"; drivers return it to programs */
 
@@ -41,9 +43,20 @@ void hmreg_error_restore(const struct hmreg_error *saved);
 
 #pragma GCC visibility pop
 
-/* Puts the failed element of an argument before the text of the last error, as in "mrs[3]: ...".
- * Returns code. */
-int hmreg_fail_at(int code, const char *array, size_t index);
+/* Puts the place of the failure before the text of the last error: "mrs[3]", "rail 1 (mlx5_1)".
+ * Places nest. Returns code. */
+int hmreg_fail_at(int code, const char *place, ...) __attribute__((format(printf, 2, 3)));
+
+/* Writes a sentence, of which one that existed may be an argument. Every text of an error or reason
+ * is written by it. A sentence names first what it is about (places: element, rail, way), then what
+ * is so, and its remedy last. One longer than the text loses its middle: the first quarter of the
+ * text and " ... " are followed by as much of the sentence's end as fits. The sizes in hmreg.h are
+ * such that none of ours is: a reason with its rail and way fits its text, and a whole reason with
+ * the words before it ("mrs[3]: rail 1 (mlx5_1): no path to ...") the text of an error. */
+void text_write(char *text, size_t size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void text_write_args(char *text, size_t size, const char *format, va_list args)
+    __attribute__((format(printf, 3, 0)));
 
 /* The same for work that rarely fails: without a failure, nothing is copied. The thread that begins
  * a guard ends it once; guards nest. */

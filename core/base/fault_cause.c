@@ -11,6 +11,7 @@
  */
 #include "core/base/fault_cause.h"
 
+#include "core/base/error.h"
 #include "core/base/maps.h"
 
 #include <errno.h>
@@ -68,7 +69,7 @@ static bool say(const struct look *look, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    vsnprintf(look->text, FAULT_CAUSE_BYTES, format, args);
+    text_write_args(look->text, FAULT_CAUSE_BYTES, format, args);
     va_end(args);
     return true;
 }

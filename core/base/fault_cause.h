@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <sys/uio.h>
 
-/* So that an error's text has room for the device and the range, too. */
-#define FAULT_CAUSE_BYTES 160
+/* So that an error's text has room for the device, the range, the rail and the element, too. */
+#define FAULT_CAUSE_BYTES 256
 
 /* After a registration of the ranges has failed with EFAULT: writes which address the kernel could
  * not pin, why, and what to do. written: the registration lets the device write. False, and text is

@@ -4,13 +4,15 @@
  */
 #include "core/base/log.h"
 
+#include "core/base/error.h"
+
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#define LINE_MAX_BYTES 768
+#define LINE_MAX_BYTES 1024 /* an error's text, and what is said of it */
 
 static const char *name_of(enum hmreg_log_level level)
 {
@@ -21,13 +23,9 @@ static const char *name_of(enum hmreg_log_level level)
 
 static void write_line(enum hmreg_log_level level, const char *text)
 {
-    char line[LINE_MAX_BYTES];
+    char line[LINE_MAX_BYTES + 32];
     int len = snprintf(line, sizeof(line), "hmreg: %s: %s\n", name_of(level), text);
 
-    if (len >= (int)sizeof(line)) {
-        len = (int)sizeof(line) - 1;
-        line[len - 1] = '\n';
-    }
     if (write(STDERR_FILENO, line, (size_t)len) < 0)
         return; /* stderr is closed: the line is lost */
 }
@@ -48,7 +46,7 @@ void log_say(const struct log *log, enum hmreg_log_level level, const char *form
     if (!log->callback && (int)level > log->level)
         return;
     va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
+    text_write_args(text, sizeof(text), format, arguments);
     va_end(arguments);
     hand_out(log, level, false, text);
 }
@@ -59,7 +57,7 @@ void log_must(const struct log *log, const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
+    text_write_args(text, sizeof(text), format, arguments);
     va_end(arguments);
     hand_out(log, HMREG_LOG_ERROR, true, text);
 }

@@ -169,7 +169,7 @@ static int stop_members(const struct group *group)
     }
     if (!rc)
         return 0;
-    hmreg_fail_at(rc, "member", stopped);
+    hmreg_fail_at(rc, "member[%zu]", stopped);
     while (stopped)
         cache_set_join(group->members[--stopped]->caches);
     return rc;

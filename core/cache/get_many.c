@@ -33,7 +33,7 @@ static int check(struct hmreg_domain *domain, const struct iovec *iov, size_t co
     for (size_t i = 0; i < count && !rc; i++) {
         rc = check_range(domain, &iov[i]);
         if (rc)
-            hmreg_fail_at(rc, "iov", i);
+            hmreg_fail_at(rc, "iov[%zu]", i);
     }
     return rc;
 }
@@ -47,7 +47,7 @@ int hmreg_mr_get_many(struct hmreg_domain *domain, const struct iovec *iov, size
     while (!rc && got < count) {
         rc = hmreg_mr_get(domain, iov[got].iov_base, iov[got].iov_len, access, &mrs[got]);
         if (rc)
-            hmreg_fail_at(rc, "iov", got);
+            hmreg_fail_at(rc, "iov[%zu]", got);
         else
             got++;
     }

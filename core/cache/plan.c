@@ -55,11 +55,11 @@ static struct hmreg_plan_limit *no_limit(struct hmreg_plan *plan, enum hmreg_pla
 
     *out =
         (struct hmreg_plan_limit){.limit = HMREG_LIMIT_NONE, .needed = needed, .fits = plan->len};
-    snprintf(out->text, sizeof(out->text), "%s", why);
+    text_write(out->text, sizeof(out->text), "%s", why);
     return out;
 }
 
-#define SAY(out, ...) snprintf((out)->text, sizeof((out)->text), __VA_ARGS__)
+#define SAY(out, ...) text_write((out)->text, sizeof((out)->text), __VA_ARGS__)
 
 static void limit_of_fabric(struct hmreg_plan *plan, const struct provider_caps *caps)
 {

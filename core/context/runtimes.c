@@ -67,7 +67,7 @@ static void use_end(enum hmreg_iface iface)
 static void set_why(struct runtimes *all, struct runtime *runtime, const char *why)
 {
     pthread_mutex_lock(&all->lock);
-    snprintf(runtime->why, sizeof(runtime->why), "%s", why);
+    text_write(runtime->why, sizeof(runtime->why), "%s", why);
     pthread_mutex_unlock(&all->lock);
 }
 

@@ -31,6 +31,8 @@ static int iface_named(const char *name, size_t len)
     return iface;
 }
 
+#define VALUE "%.1000s" /* room for what is accepted is left in an error's text */
+
 static int read_ifaces(struct settings *out)
 {
     const char *value = secure_getenv("HMREG_IFACES");
@@ -43,8 +45,9 @@ static int read_ifaces(struct settings *out)
         int iface = iface_named(name, len);
 
         if (iface == HMREG_IFACE_COUNT)
-            return hmreg_fail(-EINVAL, "HMREG_IFACES=%s: %.*s is none of system, cuda, rocr, ze",
-                              value, len ? (int)len : (int)sizeof(nameless), len ? name : nameless);
+            return hmreg_fail(-EINVAL,
+                              "HMREG_IFACES=" VALUE ": %.*s is none of system, cuda, rocr, ze",
+                              value, len && len < 500 ? (int)len : 500, len ? name : nameless);
         found |= HMREG_IFACE_BIT(iface);
         name = name[len] ? name + len + 1 : NULL;
     }
@@ -72,7 +75,7 @@ static int choose(const char *variable, const struct choice *choice, const char 
     while (choice->name && strcmp(value, choice->name))
         choice++;
     if (!choice->name)
-        *rc = hmreg_fail(-EINVAL, "%s=%s: accepted %s", variable, value, accepted);
+        *rc = hmreg_fail(-EINVAL, "%s=" VALUE ": accepted %s", variable, value, accepted);
     return choice->setting;
 }
 
@@ -133,7 +136,8 @@ static int read_debug(struct settings *out)
         else if (len == 6 && !memcmp(item, "claims", len))
             out->check_claims = true;
         else
-            return hmreg_fail(-EINVAL, "HMREG_DEBUG=%s: accepted are puts, claims, and puts,claims",
+            return hmreg_fail(-EINVAL,
+                              "HMREG_DEBUG=" VALUE ": accepted are puts, claims, and puts,claims",
                               value);
         item = item[len] ? item + len + 1 : NULL;
     }
@@ -151,8 +155,9 @@ static int read_number(const char *name, uint64_t *out)
     errno = 0;
     number = strtoull(value, &end, !strncmp(value, "0x", 2) ? 16 : 10); /* no octal numbers */
     if (!isdigit((unsigned char)value[0]) || *end || errno)
-        return hmreg_fail(-EINVAL, "%s=%s: a number from 0 to 18446744073709551615 is accepted",
-                          name, value);
+        return hmreg_fail(-EINVAL,
+                          "%s=" VALUE ": a number from 0 to 18446744073709551615 is accepted", name,
+                          value);
     *out = number;
     return 0;
 }
@@ -192,7 +197,8 @@ static int read_checks(enum hmreg_check *out)
 
         if (!read_check(item, len, out))
             return hmreg_fail(-EINVAL,
-                              "HMREG_CACHE_CHECK=%s: accepted are always, notice, or a list such "
+                              "HMREG_CACHE_CHECK=" VALUE
+                              ": accepted are always, notice, or a list such "
                               "as system=notice,cuda=always",
                               value);
         item = item[len] ? item + len + 1 : NULL;
@@ -222,7 +228,7 @@ static int read_ways(enum hmreg_way *out)
 
         if (!way || seen & 1u << way)
             return hmreg_fail(-EINVAL,
-                              "HMREG_DMABUF_WAYS=%s: accepted are plain, data-direct, pcie, "
+                              "HMREG_DMABUF_WAYS=" VALUE ": accepted are plain, data-direct, pcie, "
                               "data-direct-pcie, each once, with commas",
                               value);
         seen |= 1u << way;

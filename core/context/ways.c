@@ -8,8 +8,6 @@
 #include "core/base/log.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 static bool is_coherent(const struct hmreg_domain *domain, enum hmreg_iface iface, int device)
 {
@@ -52,14 +50,11 @@ int way_check(const struct hmreg_domain *domain, enum hmreg_way way, bool caller
 
 void way_refused(const struct hmreg_domain *domain, enum hmreg_way way, struct hmreg_reason *why)
 {
-    char text[sizeof(why->text)];
-
     if (way == HMREG_WAY_PLAIN)
         return;
-    snprintf(text, sizeof(text), "%s: %.236s", hmreg_way_name(way), why->text);
-    memcpy(why->text, text, sizeof(text));
+    text_write(why->text, sizeof(why->text), "%s: %s", hmreg_way_name(way), why->text);
     log_say(&domain->lib->settings.log, HMREG_LOG_DEBUG, "%s refused way %s", domain->caps.fabric,
-            text);
+            why->text);
 }
 
 void way_taken(const struct hmreg_domain *domain, enum hmreg_way way, enum hmreg_iface iface,

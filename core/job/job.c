@@ -170,7 +170,6 @@ static int fill_piece(struct hmreg_job *job, size_t piece)
 {
     const struct iovec *iov = &job->layout.ranges.iov[piece];
     struct hmreg_error_guard guard;
-    struct hmreg_error why;
     int rc;
 
     hmreg_error_guard(&guard);
@@ -178,10 +177,8 @@ static int fill_piece(struct hmreg_job *job, size_t piece)
     hmreg_error_unguard(&guard, !rc);
     if (!rc || job->info.pieces == 1)
         return rc;
-    hmreg_error_save(&why);
-    return hmreg_fail_vendor(rc, why.source, why.vendor_code, why.vendor_text,
-                             "piece %zu of %u, %zu bytes at %p: %s", piece, job->info.pieces,
-                             iov->iov_len, iov->iov_base, why.text);
+    return hmreg_fail_at(rc, "piece %zu of %u, %zu bytes at %p", piece, job->info.pieces,
+                         iov->iov_len, iov->iov_base);
 }
 
 static void make_piece(struct hmreg_job *job, size_t piece, bool is_thread)

@@ -36,7 +36,7 @@ struct monitor {
     struct userfault *userfault;     /* with USERFAULTFD */
     struct counter_monitor *counter; /* with COUNTER and KDREG2 */
     pthread_mutex_t choose_lock;
-    char why[256];        /* why no better one serves, or which lost its power; under choose_lock */
+    char why[768];        /* why no better one serves, or which lost its power; under choose_lock */
     char no_counter[256]; /* after `why`, of a default: why counter does not serve */
     atomic_bool told;     /* nothing has happened since monitor_choose() returned true */
     atomic_int short_of;  /* not 0: why nothing can be cached for now, as is_passing() */
@@ -221,10 +221,8 @@ static bool is_passing(int rc)
 
 static void append(char *why, size_t size, const char *reason)
 {
-    size_t used = strlen(why);
-
     if (reason[0])
-        snprintf(why + used, size - used, "%s%s", used ? "; " : "", reason);
+        text_write(why, size, "%s%s%s", why, why[0] ? "; " : "", reason);
 }
 
 /* Appends to `why` the reason why a better monitor cannot serve. Why there is no counter is kept:
@@ -232,15 +230,14 @@ static void append(char *why, size_t size, const char *reason)
 static void note_lack(struct monitor *monitor, enum hmreg_monitor kind)
 {
     const char *name = hmreg_monitor_name(kind), *text = hmreg_last_error()->text;
-    size_t used = strlen(monitor->why);
     bool named = strncmp(text, name, strlen(name)) == 0;
 
     if (kind == HMREG_MONITOR_COUNTER && monitor_kind(monitor) != kind) {
-        snprintf(monitor->no_counter, sizeof(monitor->no_counter), "%s", text);
+        text_write(monitor->no_counter, sizeof(monitor->no_counter), "%s", text);
         return;
     }
-    snprintf(monitor->why + used, sizeof(monitor->why) - used, "%s%s%s%s", used ? "; " : "",
-             named ? "" : name, named ? "" : ": ", text);
+    text_write(monitor->why, sizeof(monitor->why), "%s%s%s%s%s", monitor->why,
+               monitor->why[0] ? "; " : "", named ? "" : name, named ? "" : ": ", text);
 }
 
 static void take_chosen(struct monitor *monitor, enum hmreg_monitor kind)

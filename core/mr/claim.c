@@ -241,15 +241,15 @@ static int compare(const struct iovec *range, const struct resolved *claimed,
 static int compare_dmabuf(struct hmreg_domain *domain, const struct iovec *range,
                           const struct resolved *claimed)
 {
-    struct hmreg_error before;
+    struct hmreg_error_guard guard;
     struct resolved found;
     int rc;
 
     if (claimed->iface == HMREG_IFACE_SYSTEM)
         return 0;
-    hmreg_error_save(&before);
+    hmreg_error_guard(&guard);
     rc = resolve(domain->lib, (uint64_t)(uintptr_t)range->iov_base, range->iov_len, &found);
-    hmreg_error_restore(&before);
+    hmreg_error_unguard(&guard, true);
     if (rc || found.iface == HMREG_IFACE_SYSTEM)
         return 0;
     found.range.kind = HMREG_MEM_DEVICE;

@@ -109,7 +109,8 @@ static void explain_hits(struct hmreg_explanation *explanation, const struct hmr
     explanation->asks = mr_asks(mr);
     explanation->policy = mr_policy(mr);
     if (mr_body(mr)->ask_identity)
-        snprintf(explanation->asks_why, sizeof(explanation->asks_why), "%s", mr_ext(mr)->asks_why);
+        text_write(explanation->asks_why, sizeof(explanation->asks_why), "%s",
+                   mr_ext(mr)->asks_why);
 }
 
 /* Why the monitor would not notice each change of a range, as it is mapped now. NULL: it would, or
@@ -154,7 +155,7 @@ static void explain_unnoticed(struct hmreg_explanation *explanation, const struc
     }
     hmreg_error_unguard(&guard, true);
     if (why)
-        snprintf(explanation->uncached_why, sizeof(explanation->uncached_why), "%s", why);
+        text_write(explanation->uncached_why, sizeof(explanation->uncached_why), "%s", why);
 }
 
 /* Why a get of host memory is not cached, if none is. */
@@ -170,7 +171,7 @@ static void explain_uncached(struct hmreg_explanation *explanation, const struct
         explain_unnoticed(explanation, mr);
     if (mr_body(mr)->iface == HMREG_IFACE_SYSTEM &&
         (info.active == HMREG_MONITOR_DISABLED || monitor_is_short(mr->domain->lib->monitor)))
-        snprintf(explanation->uncached_why, sizeof(explanation->uncached_why), "%s", info.why);
+        text_write(explanation->uncached_why, sizeof(explanation->uncached_why), "%s", info.why);
 }
 
 /* Begins each reason's text with the rail that it is about. */
@@ -179,11 +180,9 @@ static void name_rail(struct hmreg_explanation *explanation, size_t rail,
 {
     for (uint32_t i = 0; i < explanation->refused; i++) {
         struct hmreg_reason *reason = &explanation->reasons[i];
-        char text[sizeof(reason->text)];
 
-        snprintf(text, sizeof(text), "rail %zu (%.64s): %.160s", rail, member->caps.fabric,
-                 reason->text);
-        memcpy(reason->text, text, sizeof(text));
+        text_write(reason->text, sizeof(reason->text), "rail %zu (%s): %s", rail,
+                   member->caps.fabric, reason->text);
     }
 }
 

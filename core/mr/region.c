@@ -335,19 +335,6 @@ static bool is_wanted(const struct filling *filling, size_t member)
     return atomic_load(&filling->rails) & ~atomic_load(&filling->missed) & BIT(member);
 }
 
-/* Begins the text of the thread's last error with the rail. */
-static void name_rail(const struct group *group, size_t rail)
-{
-    struct hmreg_error error;
-    char text[sizeof(error.text)];
-
-    hmreg_error_save(&error);
-    snprintf(text, sizeof(text), "rail %zu (%.64s): %.160s", rail,
-             group->members[rail]->caps.fabric, error.text);
-    snprintf(error.text, sizeof(error.text), "%s", text);
-    hmreg_error_restore(&error);
-}
-
 /* Keeps the thread's last error as the reason why the region is not registered on a member. */
 static int keep_reason(struct filling *filling, size_t member)
 {
@@ -374,7 +361,7 @@ static int miss(struct filling *filling, size_t member, int rc)
 
     if (!is_wanted(filling, member))
         return 0;
-    name_rail(group, member);
+    hmreg_fail_at(rc, "rail %zu (%s)", member, group->members[member]->caps.fabric);
     /* What is full says nothing about the rail: a get evicts. */
     if (!(order || group->flags & HMREG_GROUP_PARTIAL) ||
         domain_room(group->members[member], rc) == PROVIDER_ROOM_FULL)

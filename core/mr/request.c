@@ -316,7 +316,7 @@ static void resolve_dmabuf(struct hmreg_domain *domain, const struct request *re
                            struct resolved *found)
 {
     uint64_t addr = (uint64_t)(uintptr_t)request->iov[0].iov_base;
-    struct hmreg_error before;
+    struct hmreg_error_guard guard;
     struct resolved known;
 
     *found = (struct resolved){.iface = HMREG_IFACE_SYSTEM,
@@ -325,12 +325,12 @@ static void resolve_dmabuf(struct hmreg_domain *domain, const struct request *re
         found->iface = request->claim.iface;
         found->range.device = request->claim.device;
     }
-    hmreg_error_save(&before);
+    hmreg_error_guard(&guard);
     if (request->dmabuf->base_addr &&
         resolve(domain->lib, addr, request->iov[0].iov_len, &known) == 0 &&
         known.iface != HMREG_IFACE_SYSTEM)
         *found = known;
-    hmreg_error_restore(&before);
+    hmreg_error_unguard(&guard, true);
     found->range.kind = HMREG_MEM_DEVICE;
 }
 

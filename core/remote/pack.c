@@ -527,7 +527,7 @@ static int check_regions(struct hmreg_mr *const *mrs, size_t count)
                 hmreg_fail(-EINVAL, "the region is of a group: pack its rails, one for each member "
                                     "(hmreg_mr_rail())");
         if (rc)
-            hmreg_fail_at(rc, "mrs", i);
+            hmreg_fail_at(rc, "mrs[%zu]", i);
     }
     return rc;
 }
@@ -551,7 +551,7 @@ int hmreg_mr_pack_many(struct hmreg_mr *const *mrs, size_t count, void *buf, siz
     for (size_t i = 0; i < count && !rc; i++) {
         rc = append(&tokens, mrs[i]);
         if (rc)
-            hmreg_fail_at(rc, "mrs", i);
+            hmreg_fail_at(rc, "mrs[%zu]", i);
     }
     rc = rc ? rc : hand_over(&tokens, buf, size);
     free(tokens.bytes);

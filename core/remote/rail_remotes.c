@@ -8,23 +8,11 @@
 #include "core/remote/rails_token.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 static bool may_lack(const struct hmreg_domain *domain)
 {
     return domain->group && (domain->group->flags & HMREG_GROUP_PARTIAL);
-}
-
-static void name_rail(size_t rail)
-{
-    struct hmreg_error error;
-    char text[sizeof(error.text)];
-
-    hmreg_error_save(&error);
-    snprintf(text, sizeof(text), "rail %zu: %.220s", rail, error.text);
-    memcpy(error.text, text, sizeof(text));
-    hmreg_error_restore(&error);
 }
 
 static int open_rail(struct hmreg_domain *domain, const struct rails_token *token, size_t rail,
@@ -36,9 +24,7 @@ static int open_rail(struct hmreg_domain *domain, const struct rails_token *toke
         return 0;
     rc = hmreg_remote_open(hmreg_group_member(domain, rail), token->tokens[rail],
                            token->sizes[rail], out);
-    if (rc)
-        name_rail(rail);
-    return rc;
+    return rc ? hmreg_fail_at(rc, "rail %zu", rail) : 0;
 }
 
 static void close_all(struct hmreg_remote **remotes, size_t count)

@@ -226,13 +226,9 @@ void *hmreg_remote_priv(const struct hmreg_remote *remote, const char *provider_
 
 /* ---- opening many ----------------------------------------------------------------------- */
 
-/* Puts the token's index and place before the text of its error. */
 static int fail_at(int rc, size_t index, size_t place)
 {
-    const struct hmreg_error *why = hmreg_last_error();
-
-    return hmreg_fail_vendor(rc, why->source, why->vendor_code, why->vendor_text,
-                             "tokens[%zu], at byte %zu: %s", index, place, why->text);
+    return hmreg_fail_at(rc, "tokens[%zu], at byte %zu", index, place);
 }
 
 static int count_tokens(const uint8_t *bytes, size_t size, size_t *out)

@@ -20,7 +20,7 @@
 
 #define STATS_PAGE_NAME    "hmreg-stats"
 #define STATS_PAGE_MAGIC   UINT64_C(0x7374617473676d68) /* "hmgstats", read as little-endian */
-#define STATS_PAGE_VERSION 2
+#define STATS_PAGE_VERSION 3
 
 enum stats_count {
     /* Since the cache was created. */
@@ -92,7 +92,7 @@ struct stats_header {
     /* Domains, caches, and threads with hits that exist now but did not fit the page. */
     _Atomic uint32_t lost_domains, lost_blocks, lost_rows;
     uint32_t spare[19];
-    char monitor_why[256]; /* struct hmreg_monitor_info; written before `monitor` */
+    char monitor_why[768]; /* struct hmreg_monitor_info; written before `monitor` */
 };
 
 struct stats_layout {
@@ -102,7 +102,7 @@ struct stats_layout {
     struct stats_row rows[STATS_ROWS];
 };
 
-_Static_assert(sizeof(struct stats_header) == 384 && sizeof(struct stats_domain) == 112 &&
+_Static_assert(sizeof(struct stats_header) == 896 && sizeof(struct stats_domain) == 112 &&
                    sizeof(struct stats_block) == 640 && sizeof(struct stats_row) == 128,
                "the layout is the same for every compiler");
 

@@ -116,6 +116,10 @@ void stats_page_open(struct stats_page *stats_page, bool wanted, enum hmreg_moni
     write_header(&stats_page->page->header, monitor);
 }
 
+_Static_assert(sizeof(((struct stats_header *)0)->monitor_why) ==
+                   sizeof(((struct hmreg_monitor_info *)0)->why),
+               "the reason is shown whole");
+
 void stats_page_show_monitor(struct stats_page *stats_page, const struct hmreg_monitor_info *info)
 {
     struct stats_header *header = stats_page->page ? &stats_page->page->header : NULL;

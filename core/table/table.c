@@ -84,7 +84,7 @@ static int open_rails(struct hmreg_table *table, const struct rails_token *token
         if (token->sizes[i])
             rc = open_rail(table, i, token->tokens[i], token->sizes[i], links, &out[i], NULL);
         any |= out[i].access != 0;
-        failed = rc ? hmreg_fail_at(rc, "rails", i) : failed;
+        failed = rc ? hmreg_fail_at(rc, "rails[%zu]", i) : failed;
         if (rc && !partial)
             return rc;
     }
@@ -135,7 +135,7 @@ static int open_all(struct hmreg_table *table, struct gathered *all, size_t coun
                         &length);
         at += all->stride ? room : length;
         if (rc)
-            hmreg_fail_at(rc, "tokens", i);
+            hmreg_fail_at(rc, "tokens[%zu]", i);
     }
     hmreg_error_unguard(&guard, !rc);
     if (rc)

@@ -332,7 +332,7 @@ static void describe(struct cuda_hmem *self)
     const char *why = hook_set_why(&hooks, OF_CONTEXTS);
 
     vendor_unreported_begin(&self->base);
-    vendor_unreported(&self->base, "%s%s%s%s%s%s%.130s", kinds & PLAIN ? "" : "device, ",
+    vendor_unreported(&self->base, "%s%s%s%s%s%s%s", kinds & PLAIN ? "" : "device, ",
                       kinds & MANAGED ? "" : "managed, ", kinds & VIRTUAL ? "" : "virtual, ",
                       kinds & HOST ? "" : "pinned host, ", always, why[0] ? "; " : "", why);
 }

@@ -160,7 +160,7 @@ struct hmreg_error {
     const char *source;   /* what failed: "hmreg", "cuda", "rocr", "ze", "ofi", "verbs", "os" */
     int64_t vendor_code;  /* the source's own code; 0: it has none */
     char vendor_text[96]; /* the source's own text for it; "": it has none */
-    char text[256];       /* a sentence that names the argument or the remedy */
+    char text[768];       /* a sentence that names the argument or, at its end, the remedy */
 };
 
 /* The last error of the calling thread. Never NULL; valid until the thread's next failure. */
@@ -249,7 +249,7 @@ struct hmreg_monitor_info {
     int userfaultfd;           /* 1: userfaultfd is active */
     uint64_t events;           /* changes that the kernel reported so far, in this process */
     uint64_t calls;            /* changes that memhooks reported so far, in the whole process */
-    char why[256];             /* if the library chose: why not a better monitor; also why the
+    char why[768];             /* if the library chose: why not a better monitor; also why the
                                   monitor that was active does not serve any more; else "" */
 };
 
@@ -753,14 +753,14 @@ struct hmreg_reason {
     int code;            /* negative error number */
     int64_t vendor_code; /* the vendor's or the kernel's own code; 0: none */
     char slug[32];       /* stable name of the reason, such as "no-dmabuf-export" */
-    char text[256];      /* a sentence for the user, with the remedy */
+    char text[512];      /* a sentence for the user, with the remedy at its end */
 };
 
 /* More than paths and ways can be refused now, so that later ones move no field. */
 #define HMREG_REASONS_MAX 10
 
 struct hmreg_explanation {
-    size_t size; /* sizeof(struct hmreg_explanation); at least to the end of reasons[3] */
+    size_t size; /* sizeof(struct hmreg_explanation) */
     enum hmreg_iface iface;
     int device;
     enum hmreg_path path; /* the path taken; HMREG_PATH_NONE: none */
@@ -771,7 +771,7 @@ struct hmreg_explanation {
     char asks_why[252]; /* why each hit asks the runtime: the function of its driver that cannot be
                            hooked, and why, or what else ends such memory without a report; "": none
                            does */
-    char uncached_why[256];   /* of a get of host memory: why none is cached, as in
+    char uncached_why[768];   /* of a get of host memory: why none is cached, as in
                                  hmreg_monitor_info, or why this is not (a file's, as it is mapped
                                  now); "": it is, or for want of room */
     enum hmreg_policy policy; /* of a region of a get: as in hmreg_mr_info; else DEFAULT */

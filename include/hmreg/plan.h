@@ -33,7 +33,7 @@ struct hmreg_plan_limit {
     uint64_t needed; /* of these, by the plan, with what the process has in use where the system
                         reports that (MEMLOCK, DESCRIPTORS) */
     uint64_t fits;   /* bytes of the range, in whole regions, that this limit has room for */
-    char text[160];  /* a sentence */
+    char text[256];  /* a sentence */
 };
 
 struct hmreg_plan {

@@ -140,10 +140,11 @@ static void check_sizes(const struct objects *objects, const struct query *query
     const size_t good[] = {query->known, query->known + 64};
     union {
         size_t size;
-        unsigned char bytes[4096];
+        unsigned char bytes[8192];
     } out, before;
 
     memset(&before, 0xa5, sizeof(before));
+    assert_in_range(query->known + 64, 64, sizeof(out));
     assert_fails(query->ask(objects, NULL), -EINVAL, "out is NULL");
     for (size_t size = 0; size < query->known; size += query->known - 1) {
         before.size = size;

@@ -54,7 +54,7 @@ static struct trace *traces[2];
 static struct finding {
     unsigned step; /* PLAN_STEPS: none */
     bool hung;
-    char text[1024];
+    char text[1280];
 } finding;
 
 /* ---- a run ------------------------------------------------------------------------------ */

@@ -21,7 +21,7 @@ struct outcome {
 struct trace {
     atomic_uint step; /* the current one; PLAN_STEPS: all were played */
     unsigned long gets, hits, failed_gets;
-    char wrong[768];      /* a violation of the library's own rules; "" */
+    char wrong[1024];     /* a violation of the library's own rules; "" */
     char detail[1 << 16]; /* the last layout in words */
     struct outcome outcomes[PLAN_STEPS];
 };

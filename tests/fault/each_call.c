@@ -311,7 +311,7 @@ static const char *run(int (*go)(struct way *way), unsigned nth)
     struct way way = {.lib = NULL};
     const char *fired;
     int rc, code, closed;
-    char text[256];
+    char text[768];
 
     assert_int_equal(first, -EINVAL);
     faults_hook_libc(); /* if userfaultfd fails, the default is hooks */

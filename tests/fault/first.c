@@ -99,7 +99,7 @@ struct scales {
 /* What a process reports to the test. */
 static struct report {
     char fired[64]; /* the call that failed; empty: there are fewer */
-    char wrong[512];
+    char wrong[1024];
     bool opened; /* despite that */
     struct scales left;
 } * report;

@@ -91,7 +91,7 @@ struct attempt {
     struct initiator *initiator;
     size_t len;
     int rc;
-    char text[256];
+    char text[768];
     atomic_int done;
 };
 

@@ -124,7 +124,7 @@ TEST(page__of_another_format__names_both)
     assert_bad("use the command of the process's hmreg, 7.8.9");
     fill(&page);
     page.header.size += 128;
-    assert_bad("its format is 2 with ");
+    assert_bad("its format is 3 with ");
 }
 
 TEST(page__of_something_else__refused)

@@ -21,6 +21,58 @@ TEST(fail_vendor__keeps_vendor_words)
     assert_string_equal(hmreg_last_error()->vendor_text, "CUDA_ERROR_UNKNOWN");
 }
 
+/* What it is about, and the end. */
+TEST(text_write__sentence_that_does_not_fit__loses_its_middle)
+{
+    char text[41] = "old";
+
+    text_write(text, sizeof(text), "rail %d: %s", 7,
+               "what is so is at length this and that: do so");
+    assert_string_equal(text, "rail 7: wh ... ngth this and that: do so");
+    assert_int_equal(strlen(text), 40);
+}
+
+TEST(text_write__sentence_that_just_fits__whole)
+{
+    char text[9] = "";
+
+    text_write(text, sizeof(text), "%s", "12345678");
+    assert_string_equal(text, "12345678");
+}
+
+TEST(text_write__old_text_as_argument__is_in_the_new_one)
+{
+    char text[32] = "old";
+
+    text_write(text, sizeof(text), "new: %s, %s", text, text);
+    assert_string_equal(text, "new: old, old");
+}
+
+/* The words of a caller may be of any length: what is accepted is not lost. */
+TEST(fail__very_long_argument__keeps_the_end)
+{
+    char value[1500];
+
+    memset(value, 'v', sizeof(value) - 1);
+    value[sizeof(value) - 1] = '\0';
+    hmreg_fail(-EINVAL, "NAME=%s: accepted are a and b", value);
+    assert_memory_equal(hmreg_last_error()->text, "NAME=vvv", 8);
+    assert_non_null(strstr(hmreg_last_error()->text, "v ... v"));
+    assert_non_null(strstr(hmreg_last_error()->text, "vvv: accepted are a and b"));
+}
+
+TEST(fail_at__nested__keeps_code_source_and_vendors_words)
+{
+    hmreg_fail_vendor(-EIO, "verbs", 5, "in its own words", "it failed: do so");
+    assert_int_equal(hmreg_fail_at(-EIO, "rail %d", 1), -EIO);
+    assert_int_equal(hmreg_fail_at(-EIO, "iov[%d]", 3), -EIO);
+    assert_int_equal(hmreg_last_error()->code, -EIO);
+    assert_string_equal(hmreg_last_error()->source, "verbs");
+    assert_int_equal(hmreg_last_error()->vendor_code, 5);
+    assert_string_equal(hmreg_last_error()->vendor_text, "in its own words");
+    assert_string_equal(hmreg_last_error()->text, "iov[3]: rail 1: it failed: do so");
+}
+
 static void *other_thread(void *arg)
 {
     assert_int_equal(hmreg_last_error()->code, 0);

@@ -77,26 +77,46 @@ TEST(callback__whatever_stderr_gets__every_message)
     assert_int_equal(taken.count, 10);
 }
 
-TEST(stderr__very_long_message__one_line)
+/* The line of a text of so many bytes, of which the last are "do so". */
+static const char *line_of(const char *before_it, size_t bytes)
 {
+    static char line[4096];
     struct log log = {.level = HMREG_LOG_ERROR};
-    char text[5000], line[4096];
+    char text[5000];
     int ends[2], before = dup(STDERR_FILENO);
     ssize_t len;
 
-    memset(text, 'x', sizeof(text));
-    text[sizeof(text) - 1] = '\0';
+    memset(text, 'x', bytes);
+    strcpy(text + bytes - 5, "do so");
     assert_int_equal(pipe(ends), 0);
     dup2(ends[1], STDERR_FILENO);
-    log_say(&log, HMREG_LOG_ERROR, "%s", text);
+    log_say(&log, HMREG_LOG_ERROR, "%s%s", before_it, text);
     dup2(before, STDERR_FILENO);
     close(before);
     close(ends[1]);
-    len = read(ends[0], line, sizeof(line));
+    len = read(ends[0], line, sizeof(line) - 1);
     close(ends[0]);
     assert_in_range(len, 256, sizeof(line) - 1);
-    assert_int_equal(line[len - 1], '\n');
-    assert_ptr_equal(memchr(line, '\n', (size_t)len), line + len - 1);
+    line[len] = '\0';
+    assert_ptr_equal(strchr(line, '\n'), line + len - 1);
+    return line;
+}
+
+TEST(stderr__very_long_message__one_line)
+{
+    line_of("", 4999);
+}
+
+TEST(stderr__longest_error_and_more__whole_line)
+{
+    const char *line = line_of("a fabric's name of 63 bytes, and what it did with the memory: ",
+                               sizeof(hmreg_last_error()->text) - 1);
+
+    assert_null(strstr(line, " ... "));
+    assert_non_null(strstr(line, "do so\n"));
+    line = line_of("", 1500);
+    assert_non_null(strstr(line, " ... "));
+    assert_non_null(strstr(line, "do so\n"));
 }
 
 TEST_MAIN()

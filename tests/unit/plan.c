@@ -200,6 +200,10 @@ TEST(plan__of_a_group__each_pinning_rail_counts)
     assert_true(plan.limits[HMREG_PLAN_MEMLOCK].needed >= 8 * MiB);
     assert_true(plan.limits[HMREG_PLAN_MEMLOCK].fits == 2 * MiB);
     assert_non_null(strstr(plan.limits[HMREG_PLAN_MEMLOCK].text, "each rail"));
+    said = "VmPin:\t12345678901 kB\n";
+    assert_ok(hmreg_domain_plan(group, HMREG_IFACE_SYSTEM, -1, 4 * MiB, &plan));
+    said = NULL;
+    assert_non_null(strstr(plan.limits[HMREG_PLAN_MEMLOCK].text, "--ulimit memlock=-1 of Docker"));
     assert_true(plan.limits[HMREG_PLAN_MEMORY].needed == 4 * MiB);
     set_exempt(true);
     assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &before), 0);

@@ -99,6 +99,34 @@ TEST(read__wrong_values__inval_and_the_accepted_ones)
     clear_environment();
 }
 
+/* A value of any length leaves what is accepted, and the variable's name. */
+TEST(read__very_long_wrong_value__the_accepted_ones_all_the_same)
+{
+    static const struct {
+        const char *name, *words;
+    } cases[] = {
+        {"HMREG_DMABUF_WAYS", ": accepted are plain, data-direct, pcie, data-direct-pcie, each"},
+        {"HMREG_CACHE_CHECK", ": accepted are always, notice, or a list such as system=notice"},
+        {"HMREG_DEBUG", ": accepted are puts, claims, and puts,claims"},
+        {"HMREG_LOG", ": accepted are off, error, warn, info, debug"},
+        {"HMREG_IFACES", " is none of system, cuda, rocr, ze"},
+        {"FI_MR_CACHE_MAX_SIZE", ": a number from 0 to 18446744073709551615 is accepted"},
+    };
+    char value[5000];
+
+    memset(value, 'v', sizeof(value) - 1);
+    value[sizeof(value) - 1] = '\0';
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct settings settings;
+
+        clear_environment();
+        setenv(cases[i].name, value, 1);
+        assert_fails(settings_read(NULL, &settings), -EINVAL, cases[i].words);
+        assert_ptr_equal(strstr(hmreg_last_error()->text, cases[i].name), hmreg_last_error()->text);
+        unsetenv(cases[i].name);
+    }
+}
+
 TEST(read__plain_calls_and_a_monitor_that_makes_others__inval)
 {
     static const struct {

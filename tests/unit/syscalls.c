@@ -223,7 +223,7 @@ static bool refuse(int number)
 /* In memory that the children share with the test. */
 static struct outcome {
     int rc;
-    char text[512]; /* of the call that failed */
+    char text[768]; /* of the call that failed */
     struct hmreg_monitor_info monitor;
     uint64_t hits;
 } * outcome;

@@ -24,7 +24,7 @@ struct view_range {
 
 struct view_reason {
     uint64_t count;
-    char slug[33], text[273];
+    char slug[33], text[769];
 };
 
 struct trace_view {

@@ -31,7 +31,7 @@ struct view_cache {
 struct view {
     char hmreg[17];   /* the library's version */
     uint32_t monitor; /* enum hmreg_monitor, perhaps a newer value */
-    char monitor_why[257];
+    char monitor_why[769];
     uint32_t lost_domains, lost_caches, lost_threads; /* not published for lack of space */
     struct view_domain domains[STATS_DOMAINS];
     unsigned count;

@@ -27,7 +27,7 @@
 /* The result of a check while it runs: "ok", "failed" or "skipped", and why. */
 struct verdict {
     const char *result;
-    char text[640];
+    char text[1152]; /* what failed and why: a loop_why */
 };
 
 void verdict_set(struct verdict *verdict, const char *result, const char *format, ...)

@@ -411,7 +411,7 @@ struct asked {
     struct hmem_range range;
     struct hmreg_dmabuf dmabuf;
     int resolve, identity, export, copy;
-    char words[300];
+    char words[768];
 };
 
 static void ask_there(void *arg)
