@@ -18,7 +18,8 @@
  * and starts another.
  *
  * A thread that forks takes no lock that it would have to wait for, and sleeps on `progress`, which
- * each of the reaper's calls of a client advances: see before_fork().
+ * each of the reaper's calls of a client advances: see before_fork(). A thread that hurries a
+ * client waits in the same way.
  *
  * At exit(3) the thread stops before the destructor of any library runs, since a fabric that has
  * shut down must not be called.
@@ -47,9 +48,9 @@
 
 #define REST_NS          3000000
 #define EXIT_PATIENCE_NS 500000000
-#define FORK_PATIENCE_NS 1000000000 /* without progress */
-#define FORK_MOST_NS     INT64_C(5000000000)
-#define FORK_REAPS       4096 /* calls of reap() for each client, at most */
+#define PATIENCE_NS      1000000000 /* of a thread that asks, without progress */
+#define MOST_NS          INT64_C(5000000000)
+#define ASKED_REAPS      4096 /* calls of reap() for each client, at most */
 
 /* When the thread did what; the thread only. */
 struct reaper_times {
@@ -71,7 +72,8 @@ struct reaper {
     bool ended;   /* it has decided to end by itself */
     atomic_bool there;
     atomic_uint stopping;
-    atomic_uint forks, forks_served; /* how many forks have asked the thread; of these, served */
+    atomic_uint asked, served; /* how many threads have asked this one; of these, served */
+    atomic_bool forks;         /* one of them forks */
     atomic_uint progress;
 };
 
@@ -153,9 +155,9 @@ static bool may_end(struct reaper *reaper)
 
 /* ---- the thread ------------------------------------------------------------------------- */
 
-static bool has_forks(struct reaper *reaper)
+static bool is_asked(struct reaper *reaper)
 {
-    return atomic_load(&reaper->forks) != atomic_load(&reaper->forks_served);
+    return atomic_load(&reaper->asked) != atomic_load(&reaper->served);
 }
 
 static bool is_due(struct reaper_client *client)
@@ -165,7 +167,7 @@ static bool is_due(struct reaper_client *client)
 
 static bool anything_is_due(struct reaper *reaper)
 {
-    bool due = has_forks(reaper);
+    bool due = is_asked(reaper);
 
     pthread_mutex_lock(&reaper->lock);
     for (struct reaper_client *client = reaper->clients; client && !due; client = client->next)
@@ -193,7 +195,7 @@ static bool anything_recurs(struct reaper *reaper)
 static void show_progress(struct reaper *reaper)
 {
     atomic_fetch_add(&reaper->progress, 1);
-    if (has_forks(reaper))
+    if (is_asked(reaper))
         futex_wake(&reaper->progress);
 }
 
@@ -216,20 +218,33 @@ static bool call(struct reaper *reaper, struct reaper_client *client,
     return more;
 }
 
-/* Has the clients give back what a fork would copy. With the lock held. */
-static void serve_forks(struct reaper *reaper)
+/* Has the client prepare what a thread has asked for: what a fork would copy, or what is due.
+ * False: there is nothing. */
+static bool prepare_asked(struct reaper *reaper, struct reaper_client *client, bool forks)
 {
-    unsigned forks = atomic_load(&reaper->forks);
+    bool any = atomic_exchange(&client->hurried, false) && call(reaper, client, client->examine);
 
-    if (!has_forks(reaper))
+    if (forks && client->sheds && client->sheds(client))
+        any |= call(reaper, client, client->shed);
+    return any;
+}
+
+/* Does what threads wait for. With the lock held. */
+static void serve_asked(struct reaper *reaper)
+{
+    unsigned asked = atomic_load(&reaper->asked);
+    bool forks;
+
+    if (!is_asked(reaper))
         return;
+    forks = atomic_exchange(&reaper->forks, false);
     for (struct reaper_client *client = reaper->clients; client; client = client->next) {
-        if (!client->sheds || !client->sheds(client) || !call(reaper, client, client->shed))
+        if (!prepare_asked(reaper, client, forks))
             continue;
-        for (int i = 0; i < FORK_REAPS && call(reaper, client, client->reap); i++)
+        for (int i = 0; i < ASKED_REAPS && call(reaper, client, client->reap); i++)
             ;
     }
-    atomic_store(&reaper->forks_served, forks);
+    atomic_store(&reaper->served, asked);
     atomic_fetch_add(&reaper->progress, 1);
     futex_wake(&reaper->progress);
 }
@@ -241,13 +256,13 @@ static bool go_round(struct reaper *reaper)
     bool due = false;
 
     pthread_mutex_lock(&reaper->lock);
-    serve_forks(reaper);
+    serve_asked(reaper);
     for (client = reaper->clients; client; client = client->next) {
         if (!is_due(client))
             continue;
         due = true;
         if (call(reaper, client, client->examine))
-            while (call(reaper, client, client->reap) && !has_forks(reaper))
+            while (call(reaper, client, client->reap) && !is_asked(reaper))
                 ;
     }
     pthread_mutex_unlock(&reaper->lock);
@@ -435,42 +450,26 @@ static void *run(void *arg)
             continue;
         }
         do {
-            if (!has_forks(reaper))
+            if (!is_asked(reaper))
                 futex_wait(&reaper->stopping, 0, &rest);
             recur_if_due(reaper, &times);
         } while (!atomic_load(&reaper->stopping) && go_round(reaper));
     }
     atomic_store(&awake, 1);
-    show_progress(reaper); /* a fork that waits sees `stopping` */
+    show_progress(reaper); /* a thread that waits sees `stopping` */
     return NULL;
 }
 
-/* ---- forks ------------------------------------------------------------------------------- */
+/* ---- threads that wait ------------------------------------------------------------------- */
 
-static _Atomic int64_t fork_patience = FORK_PATIENCE_NS;
-
-/* Is there something to be given back, or does the thread do so for an earlier fork? If the lock is
- * not free, yes: a signal handler that forks may have stopped the thread that holds it. */
-static bool anything_sheds(struct reaper *reaper)
-{
-    bool sheds = has_forks(reaper);
-
-    if (sheds || pthread_mutex_trylock(&reaper->lock))
-        return true;
-    for (struct reaper_client *client = reaper->clients; client && !sheds; client = client->next)
-        sheds = client->sheds && client->sheds(client);
-    pthread_mutex_unlock(&reaper->lock);
-    return sheds;
-}
-
-/* Waits until the thread has served the fork, or makes no progress; FORK_MOST_NS at most: others
- * may retire regions as fast as it frees them. */
-static bool await_served(struct reaper *reaper, unsigned fork, int64_t patience)
+/* Waits until the thread has served the caller, or makes no progress; MOST_NS at most: others may
+ * retire regions as fast as it frees them. */
+static bool await_served(struct reaper *reaper, unsigned number, int64_t patience)
 {
     unsigned seen = atomic_load(&reaper->progress);
-    int64_t until = now_ns() + patience, last = now_ns() + FORK_MOST_NS;
+    int64_t until = now_ns() + patience, last = now_ns() + MOST_NS;
 
-    while ((int)(atomic_load(&reaper->forks_served) - fork) < 0) {
+    while ((int)(atomic_load(&reaper->served) - number) < 0) {
         int64_t left = until - now_ns();
         struct timespec most = {.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
 
@@ -487,15 +486,48 @@ static bool await_served(struct reaper *reaper, unsigned fork, int64_t patience)
     return true;
 }
 
-/* Forks that are not served wait for twice FORK_PATIENCE_NS, all together: each time the forking
- * thread may hold what the reaper needs. */
+static bool ask(struct reaper *reaper, int64_t patience)
+{
+    unsigned number = atomic_fetch_add(&reaper->asked, 1) + 1;
+
+    reaper_wake();
+    return await_served(reaper, number, patience);
+}
+
+bool reaper_hurry(struct reaper_client *client)
+{
+    struct reaper *reaper = atomic_load(&shared);
+
+    if (!reaper || !atomic_load(&reaper->there) || pthread_equal(reaper->thread, pthread_self()))
+        return false;
+    atomic_store(&client->hurried, true);
+    return ask(reaper, PATIENCE_NS);
+}
+
+static _Atomic int64_t fork_patience = PATIENCE_NS;
+
+/* Is there something to be given back, or does the thread do so for an earlier fork? If the lock is
+ * not free, yes: a signal handler that forks may have stopped the thread that holds it. */
+static bool anything_sheds(struct reaper *reaper)
+{
+    bool sheds = is_asked(reaper);
+
+    if (sheds || pthread_mutex_trylock(&reaper->lock))
+        return true;
+    for (struct reaper_client *client = reaper->clients; client && !sheds; client = client->next)
+        sheds = client->sheds && client->sheds(client);
+    pthread_mutex_unlock(&reaper->lock);
+    return sheds;
+}
+
+/* Forks that are not served wait for twice PATIENCE_NS, all together: each time the forking thread
+ * may hold what the reaper needs. */
 static void wait_for_reaper(struct reaper *reaper)
 {
     int64_t patience = atomic_load(&fork_patience);
-    unsigned fork = atomic_fetch_add(&reaper->forks, 1) + 1;
 
-    reaper_wake();
-    patience = await_served(reaper, fork, patience) ? FORK_PATIENCE_NS : patience / 2;
+    atomic_store(&reaper->forks, true);
+    patience = ask(reaper, patience) ? PATIENCE_NS : patience / 2;
     atomic_store(&fork_patience, patience);
 }
 

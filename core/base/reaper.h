@@ -8,7 +8,7 @@
  *
  * Before fork(2) it also has the clients give back what the kernel would copy for the child, since
  * the forking thread may hold locks that this takes, such as its allocator's. The fork waits while
- * the thread makes progress.
+ * the thread makes progress. So does a thread that needs the room of what a client is to free.
  *
  * The thread exists only while a client needs it: reaper_join() starts it, and it ends when no
  * client has needed it for that time, or at once by reaper_rest(). A process with a second thread
@@ -48,6 +48,7 @@ struct reaper_client {
     /* Private to the reaper. */
     struct reaper_client *next;
     atomic_uint paused;
+    atomic_bool hurried;
     bool joined, visited, untidy;
 };
 
@@ -82,6 +83,11 @@ void reaper_may_rest(void);
  * client to return, except on the reaper's thread, inside such a call. */
 void reaper_pause(struct reaper_client *client);
 void reaper_resume(struct reaper_client *client);
+
+/* Has the thread do what is due of the client, without its rest before it, and waits until that is
+ * done, or the thread has made no progress for a second. False: then, and at once where the thread
+ * does not run or is the caller's. The caller holds nothing that a client's calls wait for. */
+bool reaper_hurry(struct reaper_client *client);
 
 /* Wakes the thread, since work is due or will have to be tidied. To be called after is_due() can
  * see the work. Takes no lock and preserves errno. The first call of a burst makes a system call,

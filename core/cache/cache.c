@@ -154,7 +154,7 @@ static void unpublish_kept(struct cache *cache, const struct cache_want *want)
         if (entry_ends_with_put(entry_of(node)) || !matches(entry_of(node), want))
             continue;
         cache_unpublish(cache, entry_of(node));
-        cache_stats_evicted(&cache->stats, 0, 1);
+        cache_stats_evicted(&cache->stats, 0, CACHE_FOR_GET, 1);
     }
     for (node = NULL; (node = itree_covering(&cache->claims, node, want->start, want->end));)
         if (!entry_ends_with_put(entry_of(node)) && matches(entry_of(node), want))

@@ -514,7 +514,7 @@ static bool shed(struct reaper_client *client)
     unsigned count = cache_empty(cache->pool, cache);
 
     pthread_mutex_lock(&cache->pool->lock);
-    cache_stats_evicted(&cache->stats, 0, count);
+    cache_stats_evicted(&cache->stats, 0, CACHE_FOR_GET, count);
     pthread_mutex_unlock(&cache->pool->lock);
     return count;
 }
@@ -600,20 +600,22 @@ void cache_set_change_limits(struct cache_set *set, uint64_t max_regions, uint64
     cache_set_free_unpublished(set);
 }
 
-static bool evict_of(struct cache_set *set, struct cache *first, unsigned *visits)
+static bool evict_of(struct cache_set *set, struct cache *first, enum cache_for who,
+                     unsigned *visits)
 {
+    const struct cache_need need = {.who = who};
     bool done;
 
     cache_drain(&set->pool);
-    done = first && cache_evict(first, 1, 0, visits, NULL);
+    done = first && cache_evict(first, 1, &need, visits, NULL);
     for (unsigned i = 0; i < cache_set_count(set) && !done; i++)
-        done = cache_evict(&set->caches[i], 1, 0, visits, NULL);
+        done = cache_evict(&set->caches[i], 1, &need, visits, NULL);
     return done;
 }
 
 static bool evict_own(struct cache_set *set, struct cache *first, unsigned *visits)
 {
-    bool done = evict_of(set, first, visits);
+    bool done = evict_of(set, first, CACHE_FOR_GET, visits);
 
     if (done)
         cache_set_free_evicted(set, 1);
@@ -629,7 +631,7 @@ static bool visit(struct hmreg *lib, struct cache_set *set, unsigned *visits)
 
     set->visitors++;
     pthread_mutex_unlock(&lib->sets_lock);
-    done = evict_of(set, NULL, visits);
+    done = evict_of(set, NULL, CACHE_FOR_OTHERS, visits);
     reaper_wake();
     pthread_mutex_lock(&lib->sets_lock);
     set->visitors--;

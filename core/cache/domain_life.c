@@ -9,6 +9,7 @@
 #include "core/base/validate.h"
 #include "core/cache/cache_set.h"
 #include "core/cache/put_check.h"
+#include "core/cache/room.h"
 #include "core/group/group.h"
 #include "core/mr/region.h"
 
@@ -54,6 +55,7 @@ int hmreg_domain_create(struct hmreg *lib, const struct provider_ops *ops,
         rc = fail_caches(errno);
         goto free_domain;
     }
+    domain->make_room = room_make;
     keys_init(&domain->keys, caps->key_size);
     pthread_mutex_init(&domain->undone.lock, NULL);
     pthread_mutex_init(&domain->origins.lock, NULL);

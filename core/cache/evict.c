@@ -85,6 +85,11 @@ static uint64_t most_passed(const struct cache *cache, const struct cache_search
     return search->bounded && most < turns ? most : turns;
 }
 
+static bool helps(const struct cache_need *need, const struct hmreg_mr *entry)
+{
+    return !need || !need->helps || need->helps(entry, need->context);
+}
+
 /* Moves the hand to an entry that can be evicted: cold, idle, and out of second chances. *passes:
  * how many more entries may be passed under this hold of the lock. */
 static enum cache_room find_victim(struct cache *cache, struct cache_search *search,
@@ -95,7 +100,8 @@ static enum cache_room find_victim(struct cache *cache, struct cache_search *sea
 
         if (search->bounded && search->passed >= CACHE_VISITS / 2 >> cache->fruitless)
             begin_turn(cache->pool, entry);
-        if (!was_used(cache->pool, entry) && entry_is_idle(cache->pool, entry)) {
+        if (!was_used(cache->pool, entry) && entry_is_idle(cache->pool, entry) &&
+            helps(search->need, entry)) {
             *out = entry;
             cache->fruitless = 0;
             if (entry_body(entry)->cold)
@@ -155,7 +161,7 @@ static void evict_all(struct cache *cache, struct cache_search *search, struct v
     for (unsigned i = 0; i < victims->count; i++)
         cache_retire_idle(cache, victims->list[i]);
     if (victims->count) {
-        cache_stats_evicted(&cache->stats, 0, victims->count);
+        cache_stats_evicted(&cache->stats, 0, CACHE_FOR_GET, victims->count);
         search->evicted += victims->count;
         search->advanced = true;
         search->passed = 0;
@@ -228,8 +234,9 @@ enum cache_room cache_make_room(struct cache *cache, uint64_t bytes, struct cach
 
 /* ---- eviction without a new region ------------------------------------------------------- */
 
-static enum cache_room evict_one(struct cache *cache, int code, struct cache_search *search,
-                                 uint64_t *bytes)
+static const struct cache_need for_limit = {.code = 0, .who = CACHE_FOR_GET};
+
+static enum cache_room evict_one(struct cache *cache, struct cache_search *search, uint64_t *bytes)
 {
     struct hmreg_mr *entry;
     unsigned passes = PASSES;
@@ -245,15 +252,15 @@ static enum cache_room evict_one(struct cache *cache, int code, struct cache_sea
     if (room == CACHE_ROOM) {
         *bytes += mr_len(entry);
         cache_retire(cache, entry);
-        cache_stats_evicted(&cache->stats, code, 1);
+        cache_stats_evicted(&cache->stats, search->need->code, search->need->who, 1);
         search->passed = 0;
     }
     pthread_mutex_unlock(&cache->pool->lock);
     return room;
 }
 
-unsigned cache_evict(struct cache *cache, unsigned count, int code, unsigned *visits,
-                     uint64_t *bytes)
+unsigned cache_evict(struct cache *cache, unsigned count, const struct cache_need *need,
+                     unsigned *visits, uint64_t *bytes)
 {
     uint64_t sum = 0;
     enum cache_room room = CACHE_ROOM;
@@ -261,10 +268,11 @@ unsigned cache_evict(struct cache *cache, unsigned count, int code, unsigned *vi
     unsigned done = 0;
 
     cache_search_init(&search);
+    search.need = need;
     search.bounded = visits;
     search.visits = visits ? *visits : 0;
     while (done < count && room != CACHE_NO_ROOM) {
-        room = evict_one(cache, code, &search, &sum);
+        room = evict_one(cache, &search, &sum);
         done += room == CACHE_ROOM;
         cache_finish_withdrawal(cache->pool, &search);
     }
@@ -273,6 +281,38 @@ unsigned cache_evict(struct cache *cache, unsigned count, int code, unsigned *vi
     if (bytes)
         *bytes += sum;
     return done;
+}
+
+/* Adds up the bytes of the next idle entries; with the lock held. False: none is left. */
+static bool add_idle(struct cache *cache, const struct cache_need *need, uint64_t more,
+                     uint32_t *number, uint64_t *bytes)
+{
+    const struct cache_pool *pool = cache->pool;
+    uint32_t end = *number + CACHE_PASSED;
+
+    for (; *number < end && *number < pool->fresh; ++*number) {
+        const struct hmreg_mr *entry = cache_entry_at(pool, *number);
+
+        if (entry_body(entry)->state == CACHE_LIVE && entry_body(entry)->cache == cache->index &&
+            entry_is_idle(pool, entry) && helps(need, entry))
+            *bytes += mr_len(entry) + more;
+    }
+    return *number < pool->fresh;
+}
+
+uint64_t cache_idle_bytes(struct cache *cache, const struct cache_need *need, uint64_t more,
+                          uint64_t most)
+{
+    uint32_t number = STABLE_ARRAY_FIRST;
+    uint64_t bytes = 0;
+    bool left = true;
+
+    while (left && bytes < most) {
+        pthread_mutex_lock(&cache->pool->lock);
+        left = add_idle(cache, need, more, &number, &bytes);
+        pthread_mutex_unlock(&cache->pool->lock);
+    }
+    return bytes;
 }
 
 static bool is_over(struct cache *cache)
@@ -292,28 +332,11 @@ void cache_change_limits(struct cache *cache, uint64_t max_regions, uint64_t max
     cache_stats_set(&cache->stats, STATS_LIMIT_REGIONS, max_regions);
     cache_stats_set(&cache->stats, STATS_LIMIT_BYTES, max_bytes);
     pthread_mutex_unlock(&cache->pool->lock);
-    while (is_over(cache) && cache_evict(cache, 1, 0, NULL, NULL))
+    while (is_over(cache) && cache_evict(cache, 1, &for_limit, NULL, NULL))
         ;
 }
 
 /* ---- room in advance --------------------------------------------------------------------- */
-
-/* Looks at the next entries; with the lock held. False: all have been looked at. */
-static bool look_further(struct cache *cache)
-{
-    const struct cache_pool *pool = cache->pool;
-    uint32_t end = cache->wanted.looked + CACHE_PASSED;
-
-    for (; cache->wanted.looked < end && cache->wanted.looked < pool->fresh;
-         cache->wanted.looked++) {
-        const struct hmreg_mr *entry = cache_entry_at(pool, cache->wanted.looked);
-
-        if (entry_body(entry)->state == CACHE_LIVE && entry_body(entry)->cache == cache->index &&
-            entry_is_idle(pool, entry))
-            cache->wanted.idle += mr_len(entry);
-    }
-    return cache->wanted.looked < pool->fresh;
-}
 
 /* Is the wanted region still without room, but can have it? *look: it is not known yet. */
 static bool is_worth_it(struct cache *cache, bool *look)
@@ -321,7 +344,7 @@ static bool is_worth_it(struct cache *cache, bool *look)
     struct cache_use left = cache->used;
     bool worth = cache->wanted.bytes && !fits(&left, &cache->limit, cache->wanted.bytes);
 
-    *look = worth && look_further(cache);
+    *look = worth && add_idle(cache, NULL, 0, &cache->wanted.looked, &cache->wanted.idle);
     left.bytes -= cache->wanted.idle < left.bytes ? cache->wanted.idle : left.bytes;
     left.regions = 0;
     worth = worth && fits(&left, &cache->limit, cache->wanted.bytes);
@@ -340,7 +363,7 @@ static bool make_wanted(struct cache *cache)
     pthread_mutex_unlock(&cache->pool->lock);
     if (look || !worth)
         return look;
-    return cache_evict(cache, VICTIMS, 0, &visits, NULL);
+    return cache_evict(cache, VICTIMS, &for_limit, &visits, NULL);
 }
 
 bool cache_make_wanted(struct cache_pool *pool)

@@ -22,7 +22,17 @@
 #define CACHE_VISITS    512u
 #define CACHE_FRUITLESS 5
 
+/* Why a region is evicted, and which may be. */
+struct cache_need {
+    int code;           /* the error of the registration that it is to help; 0: a limit */
+    enum cache_for who; /* whose */
+    /* May this entry help? Called with the lock held. NULL: any may. */
+    bool (*helps)(const struct hmreg_mr *entry, void *context);
+    void *context;
+};
+
 struct cache_search {
+    const struct cache_need *need; /* NULL: any region makes room */
     uint64_t passed;  /* entries that the hand passed since the search began or last evicted one */
     unsigned visits;  /* how many more entries it may look at */
     bool bounded;     /* ... at all */
@@ -37,6 +47,7 @@ struct cache_search {
 
 static inline void cache_search_init(struct cache_search *search)
 {
+    search->need = NULL;
     search->passed = 0;
     search->visits = CACHE_VISITS;
     search->bounded = true;
@@ -63,11 +74,13 @@ enum cache_room cache_make_room(struct cache *cache, uint64_t bytes, struct cach
 bool cache_make_wanted(struct cache_pool *pool);
 
 /* Evicts at most `count` idle entries and returns how many. visits: NULL, or how many entries it
- * may look at, which is lowered. code: the error of the registration that this is to help; 0: a
- * limit is the reason. bytes: NULL, or theirs are added. After this function and the two below the
- * caller deregisters the retired entries by cache_set_free_unpublished(). */
-unsigned cache_evict(struct cache *cache, unsigned count, int code, unsigned *visits,
-                     uint64_t *bytes);
+ * may look at, which is lowered. bytes: NULL, or theirs are added. After this function and the two
+ * below the caller deregisters the retired entries by cache_set_free_unpublished(). */
+unsigned cache_evict(struct cache *cache, unsigned count, const struct cache_need *need,
+                     unsigned *visits, uint64_t *bytes);
+/* The bytes of the idle entries that may help, and `more` for each of them; it stops at `most`. */
+uint64_t cache_idle_bytes(struct cache *cache, const struct cache_need *need, uint64_t more,
+                          uint64_t most);
 /* Changes the limits, and evicts idle entries while the cache exceeds them. */
 void cache_change_limits(struct cache *cache, uint64_t max_regions, uint64_t max_bytes);
 /* Retires every idle entry of one cache; NULL: of all. Returns how many. */

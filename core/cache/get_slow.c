@@ -20,9 +20,7 @@
 #include "core/base/validate.h"
 #include "core/cache/cover.h"
 #include "core/cache/notice.h"
-#include "core/cache/room.h"
 #include "core/group/group.h"
-#include "core/mr/explain.h"
 #include "core/mr/region.h"
 
 #include <errno.h>
@@ -142,6 +140,13 @@ static struct hmreg_mr *find_anywhere(struct get *get, bool *sure)
 
 /* ---- registering ------------------------------------------------------------------------ */
 
+/* A get that can do with less does not make others give way: it can register exactly its range, or
+ * end its own discarded registration. */
+static bool is_modest(const struct get *get)
+{
+    return get->covers || get->discarded;
+}
+
 /* Of one range. A longer range than the fabric registers at once has the longest pieces: each is
  * one more key for local operations. */
 static int fill_range(struct get *get, struct hmreg_mr *entry)
@@ -151,6 +156,8 @@ static int fill_range(struct get *get, struct hmreg_mr *entry)
     int rc = 0;
 
     layout_init(&layout, get->request, get->found);
+    layout.assumed = get->assumed;
+    layout.modest = is_modest(get);
     if (get->request->iov->iov_len > max_len)
         rc = layout_cut(get->domain, &layout, layout_longest(max_len), false);
     rc = rc ? rc : region_fill(&layout, entry);
@@ -167,6 +174,7 @@ static int fill_list(struct get *get, struct hmreg_mr *entry)
     if (several && !list)
         return hmreg_fail(-ENOMEM, "hmreg has no memory for a region of %zu segments",
                           get->list->ranges.count);
+    get->list->modest = is_modest(get);
     rc = region_fill(get->list, entry);
     if (rc)
         free(list);
@@ -183,28 +191,6 @@ static int create_once(struct get *get, struct cache *cache, struct hmreg_mr *en
     if (!rc)
         cache_stats_took(&cache->stats, cache_stats_clock() - start);
     return rc;
-}
-
-/* Every path was refused, one for want of room that cached regions of the same device may have, as
- * in its window for other devices (BAR1). Other causes answer the same, so only a few regions make
- * way. */
-static int create_in_room(struct get *get, struct cache *cache, struct hmreg_mr *entry, int rc)
-{
-    for (unsigned count = 1; rc == -EOPNOTSUPP && explain_says(-ENOMEM) && count <= 4; count *= 2) {
-        if (!cache_evict(cache, count, -ENOMEM, NULL, NULL))
-            break;
-        cache_set_free_unpublished(get->set);
-        rc = create_once(get, cache, entry);
-    }
-    return rc;
-}
-
-/* Frees retired entries. True: some were freed since `freed` was read, by any
- * thread. */
-static bool reap_helps(struct cache_set *set, unsigned freed)
-{
-    cache_set_free_unpublished(set);
-    return atomic_load(&set->pool.freed) != freed;
 }
 
 static void announce(struct cache *cache, struct hmreg_mr *entry)
@@ -233,40 +219,6 @@ static int check_assumed(struct get *get)
     return rc && check_awake(get) ? -EAGAIN : rc;
 }
 
-static uint64_t whole_pages(const struct iovec *iov)
-{
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start = (uint64_t)(uintptr_t)iov->iov_base;
-
-    return ((start + iov->iov_len + page - 1) & ~(page - 1)) - (start & ~(page - 1));
-}
-
-static void begin_room(struct get *get, struct cache *cache, struct room *room)
-{
-    uint64_t bytes = 0;
-    unsigned count = get->list ? (unsigned)get->list->ranges.count : 1;
-
-    for (unsigned i = 0; i < count; i++)
-        bytes += whole_pages(get->list ? &get->list->ranges.iov[i] : get->request->iov);
-    room_init(room, get->set, cache, get_is_host(get), bytes, count);
-}
-
-/* After a registration that failed with rc: makes room and tries again. A fabric may find that it
- * has no room before it finds that the process cannot access the memory, for which no region is
- * evicted. */
-static int create_again(struct get *get, struct cache *cache, struct hmreg_mr *entry, int rc)
-{
-    int refused = rc == -EFAULT ? 0 : check_assumed(get);
-    struct room room;
-
-    if (refused)
-        return refused;
-    begin_room(get, cache, &room);
-    while (room_make(&room, rc))
-        rc = create_once(get, cache, entry);
-    room_end(&room, rc);
-    return create_in_room(get, cache, entry, rc);
-}
-
 static void put_discarded(struct get *get)
 {
     if (get->discarded)
@@ -277,7 +229,6 @@ static void put_discarded(struct get *get)
 static int create(struct get *get, struct hmreg_mr *entry)
 {
     struct cache *cache = cache_of(get, entry);
-    unsigned freed = atomic_load(&get->set->pool.freed);
     struct hmreg_error_guard guard;
     int rc;
 
@@ -289,10 +240,8 @@ static int create(struct get *get, struct hmreg_mr *entry)
         rc = check_awake(get);
         rc = rc ? rc : create_once(get, cache, entry);
     }
-    if (room_says(get->domain, rc) == PROVIDER_ROOM_FULL && reap_helps(get->set, freed))
-        rc = create_once(get, cache, entry);
-    if (rc && !get->covers)
-        rc = create_again(get, cache, entry, rc);
+    if (rc && check_awake(get))
+        rc = -EAGAIN;
     entry_body(entry)->registered = !rc;
     hmreg_error_unguard(&guard, !rc);
     if (!rc)

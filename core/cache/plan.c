@@ -5,10 +5,10 @@
  */
 #include "core/base/error.h"
 #include "core/base/high_fd.h"
-#include "core/base/lock_right.h"
 #include "core/base/memory_limit.h"
 #include "core/base/validate.h"
 #include "core/cache/cache_set.h"
+#include "core/cache/locked.h"
 #include "core/group/group.h"
 #include "core/mr/claim.h"
 #include "core/mr/layout.h"
@@ -81,33 +81,6 @@ static void limit_of_fabric(struct hmreg_plan *plan, const struct provider_caps 
         plan->regions);
 }
 
-/* The bytes that the kernel has pinned for this process; 0 also if it does not say. */
-static uint64_t pinned_now(void)
-{
-    FILE *file = high_file("/proc/self/status");
-    char line[256];
-    uint64_t kilobytes = 0;
-
-    while (file && fgets(line, sizeof(line), file))
-        if (!strncmp(line, "VmPin:", 6))
-            kilobytes = strtoull(line + 6, NULL, 10);
-    if (file)
-        fclose(file);
-    return kilobytes * 1024;
-}
-
-/* How many registrations of one range pin it and are counted: each member's of a group is. */
-static uint64_t count_pinning(const struct hmreg_domain *domain)
-{
-    uint64_t pinning = 0;
-
-    if (!domain->group)
-        return domain->caps.pins;
-    for (size_t i = 0; i < domain->group->count; i++)
-        pinning += domain->group->members[i]->caps.pins;
-    return pinning;
-}
-
 static uint64_t multiply_capped(uint64_t one, uint64_t count)
 {
     return count && one > UINT64_MAX / count ? UINT64_MAX : one * count;
@@ -118,22 +91,18 @@ static void limit_of_memlock(struct hmreg_plan *plan, uint64_t pinning)
 {
     struct hmreg_plan_limit *out = no_limit(plan, HMREG_PLAN_MEMLOCK, plan->pinned,
                                             "the fabric pins no host memory of the range");
-    struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
-    uint64_t pinned;
+    uint64_t limit = locked_limit(), pinned;
 
     if (!plan->pinned)
         return;
-    getrlimit(RLIMIT_MEMLOCK, &limit);
-    if (limit.rlim_cur == RLIM_INFINITY || lock_right_exempts()) {
-        SAY(out, limit.rlim_cur == RLIM_INFINITY ? "RLIMIT_MEMLOCK is unlimited"
-                                                 : "CAP_IPC_LOCK exempts from RLIMIT_MEMLOCK");
+    if (limit == UINT64_MAX) {
+        SAY(out, "RLIMIT_MEMLOCK is unlimited, or CAP_IPC_LOCK exempts from it");
         return;
     }
-    pinned = pinned_now();
-    out->limit = limit.rlim_cur;
+    pinned = locked_now();
+    out->limit = limit;
     out->needed = plan->pinned > UINT64_MAX - pinned ? UINT64_MAX : plan->pinned + pinned;
-    out->fits =
-        bytes_of_room(plan, limit.rlim_cur > pinned ? (limit.rlim_cur - pinned) / pinning : 0);
+    out->fits = bytes_of_room(plan, limit > pinned ? (limit - pinned) / pinning : 0);
     SAY(out, "RLIMIT_MEMLOCK is %" PRIu64 " bytes, %" PRIu64 " of it in use%s%s", out->limit,
         pinned, pinning > 1 ? "; each rail counts the range" : "",
         out->fits < plan->len ? "; raise it: ulimit -l, LimitMEMLOCK= of systemd, --ulimit "
@@ -248,7 +217,7 @@ static void fill(struct hmreg_plan *plan, struct hmreg_domain *domain, bool expo
 
     split(plan, domain->caps.max_len);
     plan->exports = exports && exported ? plan->regions : 0;
-    pinning = plan->path == HMREG_PATH_SYSTEM ? count_pinning(domain) : 0;
+    pinning = plan->path == HMREG_PATH_SYSTEM ? locked_times(domain) : 0;
     plan->pinned = multiply_capped(plan->len, pinning);
     limit_of_fabric(plan, &domain->caps);
     limit_of_memlock(plan, pinning);

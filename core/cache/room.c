@@ -1,175 +1,680 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See room.h. Regions give way in batches of 1, 2, 4, ..., so that the registration is not tried
- * again for each; and no more of them than their bytes, and their number, make up for what it
- * needs. Each pins at least its bytes: more cannot be of use, whatever the limit counts.
+ * See room.h. An error says what may be full: one kind of room, or one of several. Each kind is
+ * shared by certain regions: locked memory by all that the process has pinned, a NIC's table by
+ * those on that NIC, and so on. Only these give way, first of the cache that the new region is for,
+ * then of its domain's others, then of other domains.
  *
- * Another thread's registration may take what has given way before this one is tried again: where
- * more were made meanwhile than the parts of this one, as much gives way anew, TAKEN_MOST times.
+ * They do so in batches of 1, 2, 4, ..., so that the registration is not tried again for each; and
+ * no more of them than their bytes, and one region, make up for what it needs. Each takes at least
+ * its bytes: more cannot be of use, whatever the limit counts. Another thread's registration may
+ * take what has given way before this one is tried again: where more were made meanwhile, as much
+ * gives way anew, TAKEN_MOST times.
  *
- * A length that did not fit when the cache had been emptied for it is remembered, so that no get of
- * that length empties the cache again: for a while, since others may give room back, and as long as
- * the cache has less than that length to give.
+ * No fabric of another domain is called on this thread. Where the library's thread serves that
+ * domain, it deregisters and this one waits; else regions are unpublished, and their domain's next
+ * call deregisters them, which is too late for this registration, and its error says so.
+ *
+ * A length that did not fit when the caches had been emptied for it is remembered, so that none of
+ * that length empties them again: for a while, since other processes may give room back; while no
+ * region that was in use then is idle or gone; and as long as the caches have less than that length
+ * to give.
  */
 #include "core/cache/room.h"
 
-#include "core/base/lock_right.h"
+#include "core/base/error.h"
 #include "core/base/now.h"
-#include "core/cache/evict.h"
+#include "core/cache/cache_set.h"
+#include "core/cache/locked.h"
+#include "core/cache/room_text.h"
 #include "core/group/group.h"
+#include "core/mr/explain.h"
+#include "core/mr/region.h"
 
 #include <errno.h>
-#include <sys/resource.h>
+#include <limits.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define UNKNOWN_MOST  4 /* regions for an error that may mean that something is full */
 #define TAKEN_MOST    16
 #define REMEMBERED_NS INT64_C(10000000000)
+#define WAITS_MOST                                                                                 \
+    64 /* for other threads, of a millisecond or, for the library's, while it works */
 
-void room_init(struct room *room, struct cache_set *set, struct cache *cache, bool host,
-               uint64_t bytes, unsigned count)
+#define BIT(kind) (1u << (kind))
+
+/* ---- what may be full -------------------------------------------------------------------- */
+
+/* What the kernel has pinned tells locked memory from the NIC's. */
+static unsigned no_host_memory(const struct room *room)
 {
-    *room = (struct room){.set = set, .cache = cache, .host = host, .bytes = bytes, .count = count};
+    uint64_t limit = locked_limit(), now;
+
+    if (!room->member->caps.pins || limit == UINT64_MAX)
+        return BIT(ROOM_NIC);
+    now = locked_now();
+    if (!now)
+        return BIT(ROOM_LOCKED) | BIT(ROOM_NIC);
+    return room->bytes > limit || now > limit - room->bytes ? BIT(ROOM_LOCKED) : BIT(ROOM_NIC);
 }
 
-enum provider_room room_says(const struct hmreg_domain *domain, int rc)
+/* Memory of a device is exported, mapped or imported for the NIC, any of which may have no room. */
+static unsigned no_memory(const struct room *room, bool mapped)
 {
-    enum provider_room says = PROVIDER_ROOM_ENOUGH, one;
+    if (mapped)
+        return BIT(ROOM_FILES) | BIT(ROOM_NIC);
+    if (!resolved_is_host(room->found))
+        return BIT(ROOM_DEVICE) | BIT(ROOM_NIC);
+    return no_host_memory(room);
+}
 
-    if (!domain->group)
-        return domain_room(domain, rc);
-    for (size_t i = 0; i < domain->group->count && says != PROVIDER_ROOM_FULL; i++) {
-        one = domain_room(domain->group->members[i], rc);
-        says = one == PROVIDER_ROOM_ENOUGH ? says : one;
+/* mapped: of path mapped, where the process's mappings count. */
+static unsigned kinds_of_code(const struct room *room, int code, bool mapped)
+{
+    switch (code) {
+    case -ENOMEM:
+        return no_memory(room, mapped);
+    case -ENOSPC:
+        return BIT(ROOM_NIC);
+    case -EMFILE:
+    case -ENFILE:
+        return BIT(ROOM_FILES);
+    default:
+        return 0;
     }
-    return says;
 }
 
-/* ---- what cannot fit --------------------------------------------------------------------- */
-
-static bool counts_locked(const struct hmreg_domain *domain)
+/* Every path was refused. */
+static unsigned kinds_of_reasons(const struct room *room)
 {
-    bool counts = !domain->group && domain->caps.pins;
+    const struct hmreg_explanation *kept = explain_kept();
+    unsigned kinds = 0;
+
+    if (resolved_is_host(room->found))
+        return 0;
+    for (uint32_t i = 0; kept && i < kept->refused; i++)
+        kinds |=
+            kinds_of_code(room, kept->reasons[i].code, kept->reasons[i].path == HMREG_PATH_MAPPED);
+    return kinds;
+}
+
+static bool is_ours(void)
+{
+    return !strcmp(hmreg_last_error()->source, "hmreg");
+}
+
+static unsigned kinds_of_key(const struct room *room)
+{
+    if (!room->any_key)
+        return 0;
+    return is_ours() ? BIT(ROOM_DOMAIN) : BIT(ROOM_NIC);
+}
+
+/* Where hmreg itself lacks memory no region's end helps. */
+static unsigned kinds_of_error(const struct room *room, int rc)
+{
+    switch (rc) {
+    case -EOPNOTSUPP:
+        return kinds_of_reasons(room);
+    case -HMREG_ENOKEY:
+        return kinds_of_key(room);
+    case -ENOMEM:
+        return is_ours() ? 0 : no_memory(room, false);
+    default:
+        return kinds_of_code(room, rc, false);
+    }
+}
+
+/* *unknown: some drivers answer so when they are full. */
+static unsigned find_kinds(const struct room *room, int rc, bool *unknown)
+{
+    enum provider_room says = domain_room(room->member, rc);
+    unsigned kinds = kinds_of_error(room, rc);
+
+    *unknown = says == PROVIDER_ROOM_UNKNOWN;
+    if (*unknown)
+        return BIT(ROOM_DOMAIN);
+    if (says == PROVIDER_ROOM_FULL && rc != -ENOMEM && rc != -HMREG_ENOKEY && !kinds)
+        return BIT(ROOM_NIC);
+    return kinds;
+}
+
+/* Of a device's memory it is seldom the NIC. */
+static void set_kinds(struct room *room, int rc, bool *unknown)
+{
+    room->kinds = find_kinds(room, rc, unknown);
+    room->maybe = room->kinds & (BIT(ROOM_FILES) | BIT(ROOM_DEVICE)) ? BIT(ROOM_NIC) : 0;
+    room->sought = room->kinds & ~room->maybe;
+}
+
+/* ---- whose regions may help -------------------------------------------------------------- */
+
+static unsigned of_rail(const struct room *room, const struct hmreg_domain *rail)
+{
+    const char *nic = room->member->caps.nic;
+    bool same = rail == room->member;
+
+    return (same ? BIT(ROOM_DOMAIN) : 0) |
+           (same || (*nic && !strcmp(nic, rail->caps.nic)) ? BIT(ROOM_NIC) : 0);
+}
+
+/* Which kinds may some region of a domain help? */
+static unsigned of_domain(const struct room *room, struct hmreg_domain *domain)
+{
+    unsigned kinds = BIT(ROOM_FILES) | BIT(ROOM_DEVICE);
+
+    if (locked_times(domain))
+        kinds |= BIT(ROOM_LOCKED);
+    for (size_t i = 0; i < hmreg_group_count(domain); i++)
+        kinds |= of_rail(room, group_rail(domain, i));
+    return kinds;
+}
+
+/* Which may this cache's? */
+static unsigned of_cache(const struct room *room, const struct cache *cache)
+{
+    unsigned kinds = of_domain(room, cache->pool->domain);
+
+    if (cache->index < HOST_CACHES)
+        return kinds & ~(BIT(ROOM_FILES) | BIT(ROOM_DEVICE));
+    kinds &= ~BIT(ROOM_LOCKED);
+    return cache->stats.iface == room->found->iface ? kinds : kinds & ~BIT(ROOM_DEVICE);
+}
+
+static bool is_mapped(const struct hmreg_mr *entry)
+{
+    const struct natives *natives = mr_natives(entry);
+    bool mapped = false;
+
+    for (size_t i = 0; natives && natives->mappings && i < natives->members * natives->ranges; i++)
+        mapped = mapped || natives->mappings[i].base;
+    return mapped;
+}
+
+static unsigned of_entry(const struct room *room, const struct hmreg_mr *entry)
+{
+    const struct mr_body *body = entry_body(entry);
+    unsigned kinds = 0;
+
+    if (body->cache < HOST_CACHES && locked_times(entry->domain))
+        kinds |= BIT(ROOM_LOCKED);
+    if (is_mapped(entry))
+        kinds |= BIT(ROOM_FILES);
+    if (body->cache >= HOST_CACHES && (enum hmreg_iface)body->iface == room->found->iface &&
+        mr_device(entry) == room->found->range.device)
+        kinds |= BIT(ROOM_DEVICE);
+    for (size_t i = 0; i < hmreg_group_count(entry->domain); i++)
+        if (mr_live(entry, i * mr_parts(entry)))
+            kinds |= of_rail(room, group_rail(entry->domain, i));
+    return kinds;
+}
+
+/* Of a group's call the fabrics of its members are called on this thread. */
+static bool is_direct(const struct room *room, const struct hmreg_domain *domain)
+{
+    return domain == room->domain ||
+           (room->domain->group && group_has(room->domain->group, domain));
+}
+
+static bool is_served(const struct cache_set *set)
+{
+    return atomic_load(&set->pool.served) && reaper_runs();
+}
+
+/* ---- what is still needed ----------------------------------------------------------------- */
+
+/* Of descriptors one is missing, however long the region is. */
+static bool needs_bytes(const struct room *room, unsigned kind)
+{
+    return kind != ROOM_FILES && !(room->maybe & BIT(kind));
+}
+
+static unsigned missing(const struct room *room)
+{
+    unsigned kinds = 0;
+
+    for (unsigned kind = 0; kind < ROOM_KINDS; kind++)
+        if (!room->given[kind].regions ||
+            (room->given[kind].bytes < room->bytes && needs_bytes(room, kind)))
+            kinds |= BIT(kind);
+    return kinds & room->sought;
+}
+
+static void count_given(struct room *room, uint64_t bytes)
+{
+    for (unsigned kind = 0; kind < ROOM_KINDS; kind++) {
+        if (!(room->helped & BIT(kind)))
+            continue;
+        room->given[kind].bytes += bytes;
+        room->given[kind].regions++;
+    }
+}
+
+/* Have others registered since the last look, before this registration's own last try ended, or do
+ * they now? */
+static void count_anew(struct room *room)
+{
+    uint64_t traffic = atomic_load(&room_traffic);
+
+    if (room->tries && traffic != room->traffic + ROOM_ENDED && room->taken++ < TAKEN_MOST)
+        memset(room->given, 0, sizeof(room->given));
+    room->traffic = traffic;
+}
+
+/* The callback of an eviction: the search's `helped` is of the last entry that it was asked for. */
+static bool helps(const struct hmreg_mr *entry, void *context)
+{
+    struct room *room = context;
+
+    room->helped = of_entry(room, entry) & room->kinds;
+    return room->helped & missing(room);
+}
+
+static struct cache_need need_of(struct room *room, const struct hmreg_domain *domain, int rc)
+{
+    return (struct cache_need){
+        .code = rc,
+        .who = domain != room->domain ? CACHE_FOR_OTHERS
+               : room->is_get         ? CACHE_FOR_GET
+                                      : CACHE_FOR_EXPLICIT,
+        .helps = helps,
+        .context = room,
+    };
+}
+
+static _Atomic uint64_t gave_way; /* regions, in this process */
+
+/* ---- one batch --------------------------------------------------------------------------- */
+
+struct batch {
+    struct room *room;
+    int rc;
+    unsigned most, gone;
+    bool served; /* only domains that the library's thread serves give way, else only the others */
+};
+
+static bool is_done(const struct batch *batch)
+{
+    return batch->gone >= batch->most || !missing(batch->room);
+}
+
+static void evict_from(struct batch *batch, struct cache *cache)
+{
+    struct room *room = batch->room;
+    struct cache_need need = need_of(room, cache->pool->domain, batch->rc);
+
+    while (!is_done(batch) && (of_cache(room, cache) & missing(room))) {
+        uint64_t bytes = 0;
+
+        room->helped = 0;
+        if (!cache_evict(cache, 1, &need, NULL, &bytes))
+            return;
+        if (bytes)
+            count_given(room, bytes);
+        atomic_fetch_add(&gave_way, bytes != 0);
+        batch->gone++;
+    }
+}
+
+static struct cache *first_of(const struct room *room, struct cache_set *set)
+{
+    const struct resolved *found = room->found;
+
+    if (found->iface >= HMREG_IFACE_COUNT)
+        return &set->caches[HMREG_IFACE_SYSTEM];
+    return cache_set_at(set, found->iface, resolved_is_host(found) ? -1 : found->range.device);
+}
+
+/* Returns how many have given way. */
+static unsigned evict_of(struct batch *batch, struct cache_set *set)
+{
+    unsigned before = batch->gone;
+
+    cache_drain(&set->pool);
+    evict_from(batch, first_of(batch->room, set));
+    for (unsigned i = 0; i < cache_set_count(set); i++)
+        evict_from(batch, &set->caches[i]);
+    return batch->gone - before;
+}
+
+static void evict_direct(struct batch *batch, struct hmreg_domain *domain)
+{
+    if (!is_done(batch) && evict_of(batch, domain->caches))
+        cache_set_free_unpublished(domain->caches);
+}
+
+static void evict_own(struct batch *batch)
+{
+    struct hmreg_domain *domain = batch->room->domain;
+
+    evict_direct(batch, domain);
+    for (size_t i = 0; domain->group && i < domain->group->count; i++)
+        evict_direct(batch, domain->group->members[i]);
+}
+
+/* ---- other domains ----------------------------------------------------------------------- */
+
+static void rest(void)
+{
+    static const struct timespec pause = {.tv_nsec = 1000000};
+
+    nanosleep(&pause, NULL);
+}
+
+/* Waits until `count` regions of the set were freed since `before` was read. */
+static void await_freed(struct cache_set *set, unsigned before, unsigned count)
+{
+    for (int i = 0; i < WAITS_MOST && atomic_load(&set->pool.freed) - before < count; i++) {
+        if (!reaper_hurry(&set->reaper))
+            return;
+        if (atomic_load(&set->pool.freed) - before < count)
+            rest(); /* another thread has them */
+    }
+}
+
+static bool has_ended(struct cache_set *set)
+{
+    struct cache_pool *pool = &set->pool;
+
+    return atomic_load(&pool->unpublished.count) || atomic_load(&pool->settled.count) ||
+           atomic_load(&pool->to_free.count);
+}
+
+/* Regions that have ended before, and that its next call will free, are promised first. */
+static void promise(struct batch *batch, struct cache_set *set)
+{
+    if (has_ended(set) || evict_of(batch, set))
+        batch->room->promised = true;
+}
+
+static int visit(struct cache_set *set, void *context)
+{
+    struct batch *batch = context;
+    unsigned freed = atomic_load(&set->pool.freed), gone;
+
+    if (is_direct(batch->room, set->domain) || is_served(set) != batch->served ||
+        !(of_domain(batch->room, set->domain) & missing(batch->room)))
+        return 0;
+    if (!batch->served) {
+        promise(batch, set);
+        return is_done(batch);
+    }
+    gone = evict_of(batch, set);
+    if (gone)
+        await_freed(set, freed, gone);
+    return is_done(batch);
+}
+
+static void evict_others(struct batch *batch, bool served)
+{
+    batch->served = served;
+    if (!is_done(batch))
+        cache_set_each(batch->room->domain->lib, visit, batch, false);
+}
+
+static void evict(struct batch *batch)
+{
+    evict_own(batch);
+    evict_others(batch, true);
+}
+
+/* ---- what has ended before ---------------------------------------------------------------- */
+
+static bool retire(struct cache_set *set)
+{
+    unsigned freed = atomic_load(&set->pool.freed), undone = undone_left(set->domain);
+
+    cache_set_retire(set);
+    return atomic_load(&set->pool.freed) != freed || undone_left(set->domain) != undone;
+}
+
+struct ended {
+    struct room *room;
+    bool any;
+};
+
+static int retire_served(struct cache_set *set, void *context)
+{
+    struct ended *ended = context;
+    unsigned freed = atomic_load(&set->pool.freed);
+
+    if (is_direct(ended->room, set->domain) || !is_served(set) || !has_ended(set) ||
+        !(of_domain(ended->room, set->domain) & ended->room->kinds))
+        return 0;
+    await_freed(set, freed, 1);
+    ended->any |= atomic_load(&set->pool.freed) != freed;
+    return 0;
+}
+
+/* Has the room that it needs been in regions that had ended, and were not deregistered yet? */
+static bool reap(struct room *room)
+{
+    struct hmreg_domain *domain = room->domain;
+    struct ended ended = {room, retire(domain->caches)};
 
     for (size_t i = 0; domain->group && i < domain->group->count; i++)
-        counts = counts || domain->group->members[i]->caps.pins;
-    return counts;
+        ended.any |= retire(domain->group->members[i]->caches);
+    if (!ended.any)
+        cache_set_each(domain->lib, retire_served, &ended, false);
+    return ended.any;
 }
 
-static uint64_t lock_limit(void)
+/* Others may have given back what the limit of locked memory lacked. */
+static bool may_fit_now(const struct room *room, int rc)
 {
-    struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
-
-    getrlimit(RLIMIT_MEMLOCK, &limit);
-    return limit.rlim_cur;
+    return rc == -ENOMEM && room->kinds == BIT(ROOM_NIC) && resolved_is_host(room->found) &&
+           room->member->caps.pins && locked_limit() != UINT64_MAX;
 }
 
-static bool exceeds_lock_limit(const struct room *room)
+/* ---- what cannot fit ---------------------------------------------------------------------- */
+
+struct sum {
+    struct room *room;
+    uint64_t bytes, most;
+};
+
+/* An entry locks whole pages, once for each member of a group. */
+static int add_idle(struct cache_set *set, void *context)
 {
-    return room->host && counts_locked(room->set->domain) && room->bytes > lock_limit() &&
-           !lock_right_exempts();
+    struct sum *sum = context;
+    struct cache_need need = need_of(sum->room, set->domain, 0);
+    uint64_t times = locked_times(set->domain), slack = 2 * (uint64_t)sysconf(_SC_PAGESIZE);
+
+    for (unsigned i = 0; times && i < HOST_CACHES && sum->bytes < sum->most; i++)
+        sum->bytes +=
+            times * cache_idle_bytes(&set->caches[i], &need, slack, sum->most - sum->bytes);
+    return sum->bytes >= sum->most;
 }
 
-static uint64_t bytes_cached(struct cache_set *set)
+/* Does it exceed the limit of locked memory even without what is idle? */
+static bool exceeds_locked(struct room *room)
 {
-    uint64_t bytes = 0;
+    struct sum idle = {.room = room};
+    uint64_t limit = locked_limit(), now;
 
-    pthread_mutex_lock(&set->pool.lock);
+    if (!(room->kinds & BIT(ROOM_LOCKED)))
+        return false;
+    if (room->locks > limit)
+        return true;
+    now = locked_now();
+    if (!now || room->bytes > limit || now <= limit - room->bytes)
+        return false;
+    idle.most = now - (limit - room->bytes);
+    cache_set_each(room->domain->lib, add_idle, &idle, false);
+    return idle.bytes < idle.most;
+}
+
+/* ---- what did not fit --------------------------------------------------------------------- */
+
+static uint64_t returned_otherwise(void)
+{
+    return atomic_load(&room_returned) / ROOM_ENDED - atomic_load(&gave_way);
+}
+
+static int add_cached(struct cache_set *set, void *context)
+{
+    struct sum *sum = context;
+
     for (unsigned i = 0; i < cache_set_count(set); i++)
-        bytes += set->caches[i].used.bytes;
-    pthread_mutex_unlock(&set->pool.lock);
-    return bytes;
+        if (of_cache(sum->room, &set->caches[i]) & sum->room->kinds)
+            sum->bytes += cache_stats_bytes(&set->caches[i].stats);
+    return 0;
 }
 
-static bool is_remembered(const struct room *room)
+static bool is_older(const struct hmreg_mr *entry, void *context)
 {
-    struct room_misfit *misfit = &room->set->misfit;
-    uint64_t bytes = atomic_load(&misfit->bytes);
+    struct room *room = context;
 
-    return bytes && room->bytes >= bytes && now_ns() < atomic_load(&misfit->until) &&
-           atomic_load(&misfit->limit) == lock_limit() && bytes_cached(room->set) < bytes;
+    return mr_generation(entry) <= atomic_load(&room->domain->caches->misfit.number) &&
+           (of_entry(room, entry) & room->kinds);
+}
+
+/* Of what was held then. */
+static int find_idle_by_now(struct cache_set *set, void *context)
+{
+    struct cache_need need = {.helps = is_older, .context = context};
+    bool found = false;
+
+    for (unsigned i = 0; i < cache_set_count(set) && !found; i++)
+        found = (of_cache(context, &set->caches[i]) & ((struct room *)context)->kinds) &&
+                cache_idle_bytes(&set->caches[i], &need, 0, 1);
+    return found;
+}
+
+/* Has nothing changed since that would make it fit now? */
+static bool is_remembered(struct room *room)
+{
+    struct room_misfit *misfit = &room->domain->caches->misfit;
+    uint64_t bytes = atomic_load(&misfit->bytes);
+    struct sum cached = {.room = room};
+
+    if (!bytes || room->bytes < bytes || now_ns() >= atomic_load(&misfit->until) ||
+        atomic_load(&misfit->limit) != locked_limit() ||
+        atomic_load(&misfit->returned) != returned_otherwise() ||
+        cache_set_each(room->domain->lib, find_idle_by_now, room, false))
+        return false;
+    cache_set_each(room->domain->lib, add_cached, &cached, false);
+    return cached.bytes < bytes;
 }
 
 static void remember(const struct room *room)
 {
-    struct room_misfit *misfit = &room->set->misfit;
+    struct room_misfit *misfit = &room->domain->caches->misfit;
 
-    atomic_store(&misfit->limit, lock_limit());
+    atomic_store(&misfit->limit, locked_limit());
+    atomic_store(&misfit->returned, returned_otherwise());
+    atomic_store(&misfit->number, atomic_load(&mr_registrations));
     atomic_store(&misfit->until, now_ns() + REMEMBERED_NS);
     atomic_store(&misfit->bytes, room->bytes);
 }
 
+/* ---- holders ----------------------------------------------------------------------------- */
+
+struct told {
+    struct room *room;
+    struct room_holders holders;
+};
+
+static int add_holder(struct cache_set *set, void *context)
+{
+    struct told *told = context;
+    struct room_holders *holders = &told->holders;
+    struct room_holder one = {.domain = set->domain};
+
+    for (unsigned i = 0; i < cache_set_count(set); i++) {
+        if (!(of_cache(told->room, &set->caches[i]) & told->room->kinds))
+            continue;
+        one.regions += cache_stats_regions(&set->caches[i].stats);
+        one.bytes += cache_stats_bytes(&set->caches[i].stats);
+    }
+    if (of_domain(told->room, set->domain) & told->room->kinds)
+        one.explicit = atomic_load(&set->domain->regions);
+    if ((one.regions || one.explicit) && holders->count++ < ROOM_HOLDERS)
+        holders->list[holders->count - 1] = one;
+    return 0;
+}
+
+static bool give_up(struct room *room, int rc)
+{
+    struct told told = {.room = room};
+
+    cache_set_each(room->domain->lib, add_holder, &told, false);
+    room_tell(room, rc, &told.holders);
+    return false;
+}
+
 /* ---- room -------------------------------------------------------------------------------- */
 
-static bool has_enough(const struct room *room)
+/* Nothing gives way in time. What other domains can give at their next call they promise. */
+static bool take_promises(struct room *room, struct batch *batch)
 {
-    return room->given >= room->bytes && room->gone >= room->count;
+    batch->most = UINT_MAX;
+    evict_others(batch, false);
+    if (room->emptied && room->tries && !room->promised)
+        remember(room);
+    return give_up(room, batch->rc);
 }
 
-/* A try that failed may have made all its parts but one. */
-static uint64_t most_parts(const struct room *room)
+static bool make_unknown(struct room *room, struct batch *batch)
 {
-    const struct group *group = room->set->domain->group;
-
-    return (uint64_t)room->count * (group ? group->count : 1) - 1;
+    batch->most = UNKNOWN_MOST;
+    if (room->tries++)
+        return false;
+    evict_own(batch);
+    return batch->gone;
 }
 
-static void count_anew(struct room *room)
-{
-    uint64_t registered = atomic_load(&mr_registrations);
-    bool taken = room->gone && registered - room->registered > most_parts(room);
+static atomic_uint makers; /* threads that make room */
 
-    if (taken && room->taken++ < TAKEN_MOST)
-        room->given = room->gone = 0;
-    room->registered = registered;
+/* Regions that another thread has unpublished for its own registration may leave room for both, and
+ * a registration under way may fail. */
+static bool await_others(struct room *room)
+{
+    uint64_t returned = atomic_load(&room_returned);
+    bool others = atomic_load(&makers) || returned != room->returned || returned % ROOM_ENDED ||
+                  atomic_load(&room_traffic) % ROOM_ENDED;
+
+    if (!others || room->waits++ == WAITS_MOST)
+        return false;
+    rest();
+    return true;
 }
 
-static void evict_from(struct room *room, struct cache *cache, unsigned most, int code)
+static void make(struct room *room, struct batch *batch)
 {
-    while (most && !has_enough(room)) {
-        uint64_t bytes = 0;
-
-        if (!cache_evict(cache, 1, code, NULL, &bytes))
-            return;
-        room->given += bytes;
-        room->gone++;
-        most--;
-    }
+    atomic_fetch_add(&makers, 1);
+    batch->most = 1u << (room->tries < 16 ? room->tries : 16);
+    evict(batch);
+    room->emptied = !batch->gone && missing(room);
+    room->sought = room->kinds;
+    if (!batch->gone)
+        evict(batch);
+    room->tries += batch->gone != 0;
+    atomic_fetch_sub(&makers, 1);
 }
 
-/* Of the same cache first. False: nothing idle was left. */
-static bool evict_some(struct room *room, unsigned most, int code)
+static bool make_known(struct room *room, struct batch *batch, bool first)
 {
-    struct cache_set *set = room->set;
-    unsigned before = room->gone;
-
-    evict_from(room, room->cache, most, code);
-    for (unsigned i = 0; i < cache_set_count(set) && room->gone - before < most; i++)
-        evict_from(room, &set->caches[i], most - (room->gone - before), code);
-    cache_set_free_unpublished(set);
-    return room->gone > before;
+    if (first && (reap(room) || may_fit_now(room, batch->rc)))
+        return true;
+    if (!room->tries && (exceeds_locked(room) || is_remembered(room)))
+        return await_others(room) || give_up(room, batch->rc);
+    make(room, batch);
+    return batch->gone || reap(room) || await_others(room) || take_promises(room, batch);
 }
 
 bool room_make(struct room *room, int rc)
 {
-    unsigned most = 1u << (room->tries < 16 ? room->tries : 16);
+    struct batch batch = {.room = room, .rc = rc};
+    bool unknown, made, first = !room->kinds;
 
     count_anew(room);
-    room->says = room_says(room->set->domain, rc);
-    if (room->says == PROVIDER_ROOM_UNKNOWN && room->tries)
+    set_kinds(room, rc, &unknown);
+    if (!room->kinds)
         return false;
-    if (room->says == PROVIDER_ROOM_UNKNOWN)
-        most = UNKNOWN_MOST;
-    if (room->says == PROVIDER_ROOM_ENOUGH || has_enough(room) || exceeds_lock_limit(room) ||
-        is_remembered(room))
-        return false;
-    room->tries++;
-    room->emptied = !evict_some(room, most, rc);
-    return !room->emptied;
-}
-
-void room_end(struct room *room, int rc)
-{
-    if (rc && room->emptied && room->gone && room->says == PROVIDER_ROOM_FULL)
-        remember(room);
+    made = unknown ? make_unknown(room, &batch) : make_known(room, &batch, first);
+    room->returned = atomic_load(&room_returned);
+    return made;
 }

@@ -168,6 +168,8 @@ enum provider_room domain_room(const struct hmreg_domain *domain, int rc)
     case -ENOMEM:
     case -ENOSPC:
     case -HMREG_ENOKEY:
+    case -EMFILE:
+    case -ENFILE:
         return PROVIDER_ROOM_FULL;
     case 0:
     case -EFAULT:

@@ -14,6 +14,7 @@
 
 struct cache_set;
 struct group;
+struct room;
 
 /* Registrations of failed calls that the fabric was too busy to end: see core/mr/region.h. */
 struct undone {
@@ -42,6 +43,10 @@ struct hmreg_domain {
     enum hmreg_check check[HMREG_IFACE_COUNT]; /* never DEFAULT */
     struct keys keys;
     struct cache_set *caches;
+    /* Its caches': the registration has failed with rc, the thread's last error. True: regions have
+     * given way, try again. False: the error is final, and says which domains have the room:
+     * core/mr/room.h */
+    bool (*make_room)(struct room *room, int rc);
     char *entries;   /* base of the stable array of the regions of hmreg_mr_get(), see mr_body() */
     uint64_t serial; /* of its thread caches, see thread_cache.h */
     bool check_puts; /* see put_check.h, also for the two fields below */
@@ -80,7 +85,7 @@ int domain_init(struct hmreg_domain *domain, struct hmreg *lib, const struct pro
 /* Checks that domain is not NULL and belongs to this process. -EINVAL, -EPERM. */
 int domain_check(const struct hmreg_domain *domain);
 /* What does the error of a registration with the domain, the thread's last one, say of room? No
- * group: see room_says(). */
+ * group. */
 enum provider_room domain_room(const struct hmreg_domain *domain, int rc);
 /* Checks that a valid iface has this device; SYSTEM accepts -1 and 0. -ENODEV. */
 int domain_check_device(const struct hmreg_domain *domain, enum hmreg_iface iface, int device);

@@ -76,14 +76,17 @@ void explain_keep(enum hmreg_iface iface, int device, const struct hmreg_reason 
         fill(out, iface, device, HMREG_PATH_NONE, reasons, count);
 }
 
-bool explain_says(int code)
+const struct hmreg_explanation *explain_kept(void)
 {
-    const struct hmreg_explanation *found = kept_explanation(false);
+    return kept_explanation(false);
+}
 
-    for (uint32_t i = 0; found && i < found->refused; i++)
-        if (found->reasons[i].code == code)
-            return true;
-    return false;
+void explain_keep_room(const char *why)
+{
+    struct hmreg_explanation *out = kept_explanation(false);
+
+    if (out)
+        snprintf(out->room_why, sizeof(out->room_why), "%s", why);
 }
 
 _Static_assert(HMREG_PATH_COUNT - 1 + HMREG_WAY_COUNT - 2 <= HMREG_REASONS_MAX,

@@ -13,7 +13,10 @@
 void explain_keep(enum hmreg_iface iface, int device, const struct hmreg_reason *reasons,
                   uint32_t count);
 
-/* Is this error among the reasons that are kept? */
-bool explain_says(int code);
+/* What is kept of the calling thread; NULL: nothing. */
+const struct hmreg_explanation *explain_kept(void);
+
+/* Adds to what is kept which domains have the room that the registration lacked. */
+void explain_keep_room(const char *why);
 
 #endif

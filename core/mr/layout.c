@@ -30,7 +30,7 @@ void layout_init(struct layout *layout, const struct request *request, struct re
     layout->ranges = (struct ranges){request->count, (struct iovec *)request->iov, found};
     layout->dmabufs = NULL;
     layout->joined = true;
-    layout->owned = layout->shares = false;
+    layout->owned = layout->shares = layout->assumed = layout->modest = false;
     layout->segments = (struct ranges){0, NULL, NULL};
     layout->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     layout->made = (pthread_cond_t)PTHREAD_COND_INITIALIZER;

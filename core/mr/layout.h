@@ -40,7 +40,9 @@ struct layout {
     bool owned;                             /* layout_free() frees the ranges */
     struct iovec one;                       /* the ranges of most gathered lists */
     struct resolved found;
-    bool shares; /* parts, or members, share exports; else each registration makes its own */
+    bool assumed; /* it was not asked whether the process has the memory */
+    bool modest;  /* no region gives way to it */
+    bool shares;  /* parts, or members, share exports; else each registration makes its own */
     struct ranges segments; /* the physical segments under the one range, which no export crosses;
                                count 0: not looked for. Owned */
     pthread_mutex_t lock;   /* guards the exports' list and `made` of each; not held while exporting

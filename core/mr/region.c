@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/group/nearest.h"
 #include "core/mr/register.h"
+#include "core/mr/room.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -179,8 +180,11 @@ static int end_all(struct mr_ext *ext, const struct hmreg_mr *mr)
 int region_destroy(struct hmreg_mr *mr)
 {
     struct mr_ext *ext = mr_ext(mr);
-    int rc = ext ? end_all(ext, mr) : end_plain(mr);
+    int rc;
 
+    atomic_fetch_add(&room_returned, 1);
+    rc = ext ? end_all(ext, mr) : end_plain(mr);
+    atomic_fetch_add(&room_returned, ROOM_ENDED - 1);
     if (rc != -EBUSY)
         region_free(mr);
     return rc;
@@ -329,12 +333,6 @@ unsigned undone_left(const struct hmreg_domain *domain)
 
 /* ---- members ---------------------------------------------------------------------------- */
 
-/* Needs no lock: a member is wanted once, and missed once. */
-static bool is_wanted(const struct filling *filling, size_t member)
-{
-    return atomic_load(&filling->rails) & ~atomic_load(&filling->missed) & BIT(member);
-}
-
 /* Keeps the thread's last error as the reason why the region is not registered on a member. */
 static int keep_reason(struct filling *filling, size_t member)
 {
@@ -359,10 +357,10 @@ static int miss(struct filling *filling, size_t member, int rc)
     const struct hmreg_error *first;
     int other;
 
-    if (!is_wanted(filling, member))
+    if (!filling_wants(filling, member))
         return 0;
     hmreg_fail_at(rc, "rail %zu (%s)", member, group->members[member]->caps.fabric);
-    /* What is full says nothing about the rail: a get evicts. */
+    /* What is full says nothing about the rail. */
     if (!(order || group->flags & HMREG_GROUP_PARTIAL) ||
         domain_room(group->members[member], rc) == PROVIDER_ROOM_FULL)
         return rc;
@@ -497,28 +495,14 @@ int filling_begin(struct filling *filling, struct layout *layout, struct hmreg_m
     return rc || !mr->domain->group ? rc : begin_group(filling);
 }
 
-static int register_part(struct filling *filling, size_t member, size_t part)
-{
-    struct layout *layout = filling->layout;
-    struct hmreg_domain *domain = group_rail(filling->mr->domain, member);
-    struct request request;
-
-    if (layout->joined && filling->natives->parts == 1)
-        return register_one(layout, &layout->request, layout->ranges.found, filling->natives,
-                            domain, member);
-    request = layout_part(layout, filling->ranges, part);
-    return register_one(layout, &request, &filling->ranges->found[part], filling->natives, domain,
-                        member * filling->natives->parts + part);
-}
-
 int filling_part(struct filling *filling, size_t part)
 {
     bool divides = false;
     int rc = 0;
 
     for (size_t i = 0; i < filling->natives->members && !rc; i++) {
-        if (is_wanted(filling, i))
-            rc = register_part(filling, i, part);
+        if (filling_wants(filling, i))
+            rc = filling_register(filling, i, part);
         divides |= rc == REGISTER_DIVIDES;
         rc = rc == REGISTER_DIVIDES ? 0 : miss_if_group(filling, i, rc);
     }
@@ -554,7 +538,7 @@ static int check_divided(struct filling *filling, size_t member)
 {
     const struct request *request = &filling->layout->request;
 
-    if (!is_wanted(filling, member) ||
+    if (!filling_wants(filling, member) ||
         !request_is_single(group_rail(filling->mr->domain, member), request))
         return 0;
     return hmreg_fail(-EXDEV,
@@ -611,7 +595,7 @@ static int complete(struct filling *filling, size_t member)
 
     for (size_t i = 0; i < natives->parts && !rc; i++)
         if (!natives->note[first + i].live)
-            rc = register_part(filling, member, i);
+            rc = filling_register(filling, member, i);
     for (size_t i = 0; i < natives->parts && !rc && endpoints && endpoints[member]; i++) {
         struct hmreg_mr_keys *made = &natives->made[first + i];
 
@@ -630,10 +614,10 @@ static int complete_all(struct filling *filling)
     do {
         before = filling->rails;
         for (size_t i = 0; i < filling->natives->members && !rc; i++) {
-            if (is_wanted(filling, i) && !(done & BIT(i)))
+            if (filling_wants(filling, i) && !(done & BIT(i)))
                 rc = miss_if_group(filling, i, complete(filling, i));
             done |= BIT(i) & filling->rails;
-            if (!is_wanted(filling, i))
+            if (!filling_wants(filling, i))
                 undo_member(filling, i);
         }
     } while (!rc && filling->rails != before);

@@ -6,7 +6,7 @@
 #ifndef HMREG_CORE_MR_REGION_H
 #define HMREG_CORE_MR_REGION_H
 
-#include "core/mr/layout.h"
+#include "core/mr/filling.h"
 
 /* Allocates the region of a layout; nothing is registered. -ENOMEM. Free it with region_destroy()
  * once it is filled, else with region_free(). */
@@ -25,27 +25,7 @@ void region_free(struct hmreg_mr *mr);
  */
 int region_fill(struct layout *layout, struct hmreg_mr *mr);
 
-/* What natives of a region without an extension are made of. */
-struct natives_one {
-    struct natives natives;
-    struct mr_note note;
-    struct iovec asked, iov;
-    struct mr_rail rail;
-};
-
-/* The steps of region_fill(), for a job, whose threads register the parts. */
-struct filling {
-    struct layout *layout;
-    const struct ranges *ranges; /* what the parts are: the layout's ranges, or its segments */
-    struct hmreg_mr *mr;
-    struct natives *natives;
-    bool extended;           /* the region's extension was made for this filling */
-    pthread_mutex_t lock;    /* held to change the next three */
-    _Atomic uint64_t rails;  /* bit i: member i is wanted */
-    _Atomic uint64_t missed; /* bit i: the region does without member i */
-    int first_missed;        /* the member, if one is missed */
-    struct natives_one one;
-};
+/* The steps of region_fill(), for a job, whose threads register the parts: see core/mr/filling.h. */
 
 /* Prepares the region for its parts. After a failure too call filling_undo(). -ENOMEM; -EOPNOTSUPP:
  * the registrations would complete one by one in the caller's event queue. */

@@ -405,18 +405,12 @@ static bool wants_key(const struct attempt *attempt)
            !(caps->mr_mode & HMREG_MR_PROV_KEY);
 }
 
-/* May the library choose the key? It ignores a requested key if the region has no remote access. */
-static bool any_key(const struct attempt *attempt)
-{
-    return attempt->request->any_key || !(attempt->request->access & HMREG_ACCESS_REMOTE);
-}
-
 static int take_key(struct attempt *attempt)
 {
     struct keys *keys = &attempt->domain->keys;
     int rc;
 
-    if (any_key(attempt))
+    if (request_any_key(attempt->domain, attempt->request))
         return keys_take_any(keys, &attempt->key);
     rc = keys_take(keys, attempt->request->requested_key);
     if (!rc)
@@ -441,7 +435,7 @@ static int register_with_key(struct attempt *attempt)
             return 0;
         }
         keys_give(&attempt->domain->keys, attempt->key);
-        if (rc != -HMREG_ENOKEY || !any_key(attempt))
+        if (rc != -HMREG_ENOKEY || !request_any_key(attempt->domain, attempt->request))
             return rc;
     }
     return rc;

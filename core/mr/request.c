@@ -385,3 +385,9 @@ int request_check_mapped(struct hmreg_domain *domain, const struct request *requ
 
     return rc ? rc : check_touch(request, found, 0);
 }
+
+bool request_any_key(const struct hmreg_domain *domain, const struct request *request)
+{
+    return request->any_key || !(request->access & HMREG_ACCESS_REMOTE) ||
+           (domain->caps.mr_mode & HMREG_MR_PROV_KEY);
+}

@@ -80,4 +80,8 @@ int request_resolve_owner(struct hmreg_domain *domain, const struct request *req
 int request_check_mapped(struct hmreg_domain *domain, const struct request *request,
                          struct resolved *found);
 
+/* May the library, or the fabric, choose the key? It ignores a requested one if the region has no
+ * remote access. */
+bool request_any_key(const struct hmreg_domain *domain, const struct request *request);
+
 #endif

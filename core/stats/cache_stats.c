@@ -59,7 +59,7 @@ void cache_stats_used(struct cache_stats *stats, uint64_t regions, uint64_t byte
         cache_stats_set(stats, STATS_BYTES_MAX, bytes);
 }
 
-void cache_stats_evicted(struct cache_stats *stats, int code, unsigned n)
+static void count_evicted(struct cache_stats *stats, int code, unsigned n)
 {
     switch (-code) {
     case 0:
@@ -74,6 +74,14 @@ void cache_stats_evicted(struct cache_stats *stats, int code, unsigned n)
     default:
         cache_stats_count(stats, STATS_EVICTED_KEYS, n);
     }
+}
+
+void cache_stats_evicted(struct cache_stats *stats, int code, enum cache_for who, unsigned n)
+{
+    count_evicted(stats, code, n);
+    if (who != CACHE_FOR_GET)
+        cache_stats_count(stats,
+                          who == CACHE_FOR_EXPLICIT ? STATS_GAVE_EXPLICIT : STATS_GAVE_OTHERS, n);
 }
 
 /* ---- time ------------------------------------------------------------------------------- */
@@ -166,6 +174,8 @@ static void sum_evictions(const _Atomic uint64_t *counts, struct hmreg_stats *ou
     out->evicted_memory += memory;
     out->evicted_room += room;
     out->evicted_keys += keys;
+    out->gave_explicit += load(&counts[STATS_GAVE_EXPLICIT]);
+    out->gave_others += load(&counts[STATS_GAVE_OTHERS]);
 }
 
 static void sum_times(const struct stats_block *block, struct hmreg_stats *out)

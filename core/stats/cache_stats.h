@@ -60,15 +60,27 @@ static inline void cache_stats_set(struct cache_stats *stats, enum stats_count w
  * thread at a time. */
 void cache_stats_used(struct cache_stats *stats, uint64_t regions, uint64_t bytes);
 
-/* The bytes that the cache holds now. Any thread. */
+/* The regions, or bytes, that the cache holds now. Any thread. */
+static inline uint64_t cache_stats_regions(const struct cache_stats *stats)
+{
+    return atomic_load_explicit(&stats->block->counts[STATS_REGIONS], memory_order_relaxed);
+}
+
 static inline uint64_t cache_stats_bytes(const struct cache_stats *stats)
 {
     return atomic_load_explicit(&stats->block->counts[STATS_BYTES], memory_order_relaxed);
 }
 
+/* Which registration a region is evicted for. */
+enum cache_for {
+    CACHE_FOR_GET,      /* of its domain, or its limit */
+    CACHE_FOR_EXPLICIT, /* another registration of its domain */
+    CACHE_FOR_OTHERS,   /* a registration, or the get, of another domain */
+};
+
 /* Counts n evicted regions; one thread at a time. code: 0: evicted for a limit; else the error of
  * the registration that they were evicted for. */
-void cache_stats_evicted(struct cache_stats *stats, int code, unsigned n);
+void cache_stats_evicted(struct cache_stats *stats, int code, enum cache_for who, unsigned n);
 
 /* What a registration took, by the difference of two readings of the clock. */
 uint64_t cache_stats_clock(void);

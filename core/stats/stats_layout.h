@@ -47,6 +47,8 @@ enum stats_count {
     STATS_LIMIT_BYTES,
     /* Since the cache was created. */
     STATS_WRONG_PUTS,
+    STATS_GAVE_EXPLICIT,
+    STATS_GAVE_OTHERS,
     STATS_COUNTS,
     STATS_COUNTS_ROOM = 36, /* elements of a block's counts; those from STATS_COUNTS on are 0 */
 };

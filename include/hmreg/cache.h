@@ -143,7 +143,10 @@ struct hmreg_stats {
     uint64_t reg_longest_ns; /* the longest of them, ns */
     uint64_t reg_times[HMREG_STATS_TIMES]; /* registrations of 2^n to 2^(n+1) ns; the last element
                               has all longer ones */
-    uint64_t wrong_puts; /* puts without a matching get; detected with HMREG_DEBUG=puts only */
+    uint64_t wrong_puts;    /* puts without a matching get; detected with HMREG_DEBUG=puts only */
+    uint64_t gave_explicit; /* of the evictions, those for an explicit region, a job or a resumed
+                               region of this domain */
+    uint64_t gave_others;   /* ... for another domain */
 };
 
 /* The sums over a domain's caches. -EINVAL: an argument is NULL or out->size is too small. */

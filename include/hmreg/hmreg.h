@@ -778,11 +778,14 @@ struct hmreg_explanation {
     char rail_why[188]; /* of a rail, or a group's region: why it is registered there, if the group
                            chooses its nearest members (hmreg_group_nearest()); "": it does not, or
                            the rails were named */
+    char
+        room_why[512]; /* of a failed registration: what it was short of, which domains have it, why
+                          no region gave way (docs/operating.md); "": it was short of nothing */
 };
 
 /* Explains why a region has its path. mr NULL: explains the calling thread's last registration that
- * failed because every path was refused. -EINVAL: out is NULL or its size is too small. -ENOENT: mr
- * is NULL, and this thread had no such failure. */
+ * failed because every path was refused or it found no room. -EINVAL: out is NULL or its size is
+ * too small. -ENOENT: mr is NULL, and this thread had no such failure. */
 int hmreg_mr_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out);
 
 #pragma GCC visibility pop

@@ -140,7 +140,7 @@ static void check_sizes(const struct objects *objects, const struct query *query
     const size_t good[] = {query->known, query->known + 64};
     union {
         size_t size;
-        unsigned char bytes[8192];
+        unsigned char bytes[16384];
     } out, before;
 
     memset(&before, 0xa5, sizeof(before));

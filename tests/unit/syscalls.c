@@ -116,6 +116,11 @@ static struct call {
     OTHER(userfaultfd),
     OTHER(uname),
     OTHER(close_range),
+#ifdef SYS_readlink
+    OTHER(readlink),
+#else
+    {.name = "readlink", .number = SYS_readlinkat, .effect = NONE},
+#endif
 #ifdef SYS_access
     OTHER(access),
 #else

@@ -83,6 +83,8 @@ static void set_evictions(json_t *cache, const uint64_t *counts)
     }
     set_number(cache, "evictions", sum);
     doc_set(cache, "evictions_by_cause", by_cause);
+    set_number(cache, "gave_explicit", counts[STATS_GAVE_EXPLICIT]);
+    set_number(cache, "gave_others", counts[STATS_GAVE_OTHERS]);
 }
 
 static void set_times(json_t *cache, const struct view_cache *view)

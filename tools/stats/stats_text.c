@@ -141,7 +141,8 @@ static void print_counts(const json_t *library)
 static void print_causes(const json_t *library)
 {
     struct table *table =
-        table_new(">domain", "cache", ">evicted: limit", ">no memory", ">no room", ">no key", NULL);
+        table_new(">domain", "cache", ">evicted: limit", ">no memory", ">no room", ">no key",
+                  ">of these, for explicit regions", ">for other domains", NULL);
     const json_t *domain, *cache;
 
     FOR_EACH_CACHE(library, domain, cache) {
@@ -154,6 +155,8 @@ static void print_causes(const json_t *library)
         add_count(table, causes, "memory");
         add_count(table, causes, "room");
         add_count(table, causes, "keys");
+        add_count(table, cache, "gave_explicit");
+        add_count(table, cache, "gave_others");
     }
     print_table(table);
 }

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What is said of a registration that found no room.
+ */
+#ifndef HMREG_CORE_CACHE_ROOM_TEXT_H
+#define HMREG_CORE_CACHE_ROOM_TEXT_H
+
+#include "core/mr/room.h"
+
+#define ROOM_HOLDERS 3 /* domains that are named */
+
+/* A domain, and its regions that take what is short. */
+struct room_holder {
+    const struct hmreg_domain *domain;
+    unsigned explicit;       /* regions */
+    uint64_t regions, bytes; /* cached ones */
+};
+
+struct room_holders {
+    struct room_holder list[ROOM_HOLDERS];
+    unsigned count; /* also those that are not in the list */
+};
+
+/* Adds to the thread's last error, which has the code rc, what is short and which domains have it,
+ * and keeps that for hmreg_mr_explain(NULL). */
+void room_tell(const struct room *room, int rc, const struct room_holders *holders);
+
+#endif

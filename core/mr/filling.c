@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See filling.h.
+ */
+#include "core/mr/filling.h"
+
+#include "core/group/group.h"
+#include "core/mr/register.h"
+#include "core/mr/room.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+_Atomic uint64_t room_traffic, room_returned;
+
+static int register_once(struct filling *filling, size_t member, size_t part)
+{
+    struct layout *layout = filling->layout;
+    struct hmreg_domain *domain = group_rail(filling->mr->domain, member);
+    struct request request;
+
+    if (layout->joined && filling->natives->parts == 1)
+        return register_one(layout, &layout->request, layout->ranges.found, filling->natives,
+                            domain, member);
+    request = layout_part(layout, filling->ranges, part);
+    return register_one(layout, &request, &filling->ranges->found[part], filling->natives, domain,
+                        member * filling->natives->parts + part);
+}
+
+static int register_part(struct filling *filling, size_t member, size_t part)
+{
+    int rc;
+
+    atomic_fetch_add(&room_traffic, 1);
+    rc = register_once(filling, member, part);
+    atomic_fetch_add(&room_traffic, ROOM_ENDED - 1);
+    return rc;
+}
+
+/* A fabric may find that it has no room before it finds that the process cannot access the memory,
+ * for which no region gives way. */
+static int check_mapped(struct filling *filling, int rc)
+{
+    struct layout *layout = filling->layout;
+
+    if (!layout->assumed || rc == -EFAULT)
+        return 0;
+    return request_check_mapped(filling->mr->domain, &layout->request, layout->ranges.found);
+}
+
+/* The bytes of the whole pages that ranges touch, and which a fabric pins. */
+static uint64_t whole_pages(const struct iovec *iov, size_t count)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), bytes = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        uint64_t start = (uint64_t)(uintptr_t)iov[i].iov_base;
+
+        bytes += ((start + iov[i].iov_len + page - 1) & ~(page - 1)) - (start & ~(page - 1));
+    }
+    return bytes;
+}
+
+/* The bytes that the whole region locks, on all members together. */
+static uint64_t locked_by_all(const struct filling *filling)
+{
+    uint64_t pages = whole_pages(filling->ranges->iov, filling->ranges->count), bytes = 0;
+
+    for (size_t i = 0; i < filling->natives->members; i++)
+        if (filling_wants(filling, i) && group_rail(filling->mr->domain, i)->caps.pins)
+            bytes += pages;
+    return resolved_is_host(&filling->layout->whole) ? bytes : 0;
+}
+
+static struct room begin_room(const struct filling *filling, size_t member, size_t part)
+{
+    const struct layout *layout = filling->layout;
+    const struct ranges *ranges = filling->ranges;
+    bool whole = layout->joined && filling->natives->parts == 1;
+    struct hmreg_domain *rail = group_rail(filling->mr->domain, member);
+
+    return (struct room){
+        .domain = filling->mr->domain,
+        .member = rail,
+        .found = &ranges->found[whole ? 0 : part],
+        .bytes = whole_pages(&ranges->iov[whole ? 0 : part], whole ? ranges->count : 1),
+        .locks = locked_by_all(filling),
+        .any_key = part || request_any_key(rail, &layout->request),
+        .is_get = filling->mr->slot_offset,
+        .returned = atomic_load(&room_returned),
+    };
+}
+
+/* The one place where regions are registered, and where others give way to them. */
+int filling_register(struct filling *filling, size_t member, size_t part)
+{
+    int rc = register_part(filling, member, part), refused;
+    struct room room;
+
+    if (rc >= 0 || filling->layout->modest)
+        return rc;
+    refused = check_mapped(filling, rc);
+    if (refused)
+        return refused;
+    room = begin_room(filling, member, part);
+    while (rc < 0 && room.domain->make_room(&room, rc))
+        rc = register_part(filling, member, part);
+    return rc;
+}

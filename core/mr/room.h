@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Room for one native registration that failed for want of it. Each registration of the library is
+ * made by one function (core/mr/region.c), which asks the domain's caches for room: idle cached
+ * regions give way, of this domain and of the process's others (core/cache/room.c).
+ */
+#ifndef HMREG_CORE_MR_ROOM_H
+#define HMREG_CORE_MR_ROOM_H
+
+#include "core/context/domain.h"
+#include "core/context/resolve.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What may be full. */
+enum room_kind {
+    ROOM_LOCKED, /* the process's locked memory */
+    ROOM_FILES,  /* the process's descriptors and mappings */
+    ROOM_NIC,    /* the NIC's regions, keys and page tables */
+    ROOM_DEVICE, /* the device's window for other devices (BAR1) */
+    ROOM_DOMAIN, /* the domain's keys, or what its fabric does not name */
+    ROOM_KINDS
+};
+
+/* What has given way of the regions that help one kind. */
+struct room_given {
+    uint64_t bytes;
+    unsigned regions;
+};
+
+/* One registration's search for room. */
+struct room {
+    struct hmreg_domain *domain;  /* whose call it is */
+    struct hmreg_domain *member;  /* which has no room: of a group one of its members */
+    const struct resolved *found; /* the memory */
+    uint64_t bytes;               /* of the registration, in whole pages */
+    uint64_t locks;               /* bytes that the whole region locks on all members together */
+    bool any_key;                 /* any key will do */
+    bool is_get;
+    /* core/cache/room.c's: */
+    unsigned kinds;  /* bits of what may be full, by the last error */
+    unsigned maybe;  /* ... of these, what is less likely: one region gives way, after all others */
+    unsigned sought; /* ... of these, for which regions give way now */
+    unsigned helped; /* ... of what the last region that gave way may have helped */
+    struct room_given given[ROOM_KINDS];
+    uint64_t traffic;  /* room_traffic at the last look */
+    uint64_t returned; /* room_returned by then */
+    unsigned taken;    /* how often others may have taken what had given way */
+    unsigned waits;    /* how often others may have been about to give way */
+    unsigned tries;    /* how often some have */
+    bool emptied;      /* nothing idle was left */
+    bool promised;     /* some will give way at the next call with their domain */
+};
+
+/* The registrations of this process: the low half are those under way, the high half has how many
+ * have ended. What they take may be what others gave for another one. */
+extern _Atomic uint64_t room_traffic;
+#define ROOM_ENDED (UINT64_C(1) << 32)
+
+/* The same of regions that are deregistered. */
+extern _Atomic uint64_t room_returned;
+
+#endif

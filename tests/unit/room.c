@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Room for registrations of every kind: whose idle regions give way, in which order, how many, and
+ * what is said where none can.
+ */
+#include "tests/support/scarce.h"
+#include "tests/support/test.h"
+#include "tests/support/vendors.h"
+
+#include <hmreg/group.h>
+#include <hmreg/hmreg.h>
+#include <hmreg/job.h>
+#include <hmreg/suspend.h>
+
+#define PAGE    ((size_t)4096)
+#define PAGES   64
+#define DOMAINS 4
+
+static char memory[PAGES][PAGE] __attribute__((aligned(65536)));
+
+static struct hmreg *lib;
+static struct hmreg_domain *domains[DOMAINS], *group;
+
+static void close_all(void)
+{
+    if (group)
+        assert_ok(hmreg_domain_close(group));
+    for (size_t i = 0; i < DOMAINS; i++)
+        assert_ok(hmreg_domain_close(domains[i]));
+    assert_ok(hmreg_close(lib));
+    assert_int_equal(atomic_load(&scarce.locked), 0);
+    assert_int_equal(atomic_load(&scarce.strayed), 0);
+}
+
+/* Domains 0 and 1 are on NIC 0, 2 and 3 on NIC 1; none is open yet. */
+static void open_lib(void)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
+
+    vendors_reset();
+    scarce_reset();
+    memset(domains, 0, sizeof(domains));
+    group = NULL;
+    assert_ok(hmreg_open(&config, &lib));
+    test_after(close_all);
+}
+
+static void open_domain(unsigned number, bool any_thread)
+{
+    domains[number] = scarce_open(lib, number / 2, any_thread, NULL);
+}
+
+static struct hmreg_mr *get_of(struct hmreg_domain *domain, const void *addr, size_t len)
+{
+    struct hmreg_mr *mr = NULL;
+
+    assert_ok(hmreg_mr_get(domain, addr, len, HMREG_ACCESS_REMOTE, &mr));
+    return mr;
+}
+
+/* So many idle regions of a page each. */
+static void fill(struct hmreg_domain *domain, unsigned first, unsigned count)
+{
+    for (unsigned i = first; i < first + count; i++)
+        hmreg_mr_put(get_of(domain, memory[i], PAGE));
+}
+
+static struct hmreg_stats stats_of(struct hmreg_domain *domain)
+{
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+
+    assert_ok(hmreg_domain_stats(domain, &stats));
+    return stats;
+}
+
+static uint64_t regions_of(struct hmreg_domain *domain)
+{
+    return stats_of(domain).regions;
+}
+
+static int reg_of(struct hmreg_domain *domain, unsigned first, unsigned pages, struct hmreg_mr **mr)
+{
+    return hmreg_mr_reg(domain, memory[first], pages * PAGE, HMREG_SEND, 0, 0, 0, mr, NULL);
+}
+
+/* ---- the process's locked memory ---------------------------------------------------------- */
+
+TEST(get__locked_memory_is_another_domains__it_gives_way_by_the_library)
+{
+    struct hmreg_mr *held[4];
+
+    open_lib();
+    scarce_limit_locked(16 * PAGE);
+    open_domain(0, true);
+    open_domain(2, true);
+    fill(domains[0], 0, 16);
+    for (unsigned i = 0; i < 4; i++)
+        held[i] = get_of(domains[2], memory[20 + i], PAGE);
+    assert_int_equal(regions_of(domains[0]), 12);
+    assert_int_equal(stats_of(domains[0]).gave_others, 4);
+    assert_int_equal(stats_of(domains[0]).evicted_memory, 4);
+    assert_int_equal(stats_of(domains[2]).evictions, 0);
+    assert_int_equal(atomic_load(&scarce.deregs), 4);
+    for (unsigned i = 0; i < 4; i++)
+        hmreg_mr_put(held[i]);
+}
+
+/* Its own regions first, and of others' no more than is needed. */
+TEST(get__own_and_others_are_idle__own_ones_first)
+{
+    struct hmreg_mr *mr;
+
+    open_lib();
+    scarce_limit_locked(16 * PAGE);
+    open_domain(0, true);
+    open_domain(2, true);
+    fill(domains[0], 0, 12);
+    fill(domains[2], 20, 4);
+    mr = get_of(domains[2], memory[30], 6 * PAGE);
+    assert_int_equal(stats_of(domains[2]).evictions, 4);
+    assert_int_equal(regions_of(domains[0]), 10);
+    hmreg_mr_put(mr);
+}
+
+TEST(reg__the_domains_cache_is_full_of_idle_ones__they_give_way)
+{
+    struct hmreg_mr *mr = NULL, *large = NULL;
+
+    open_lib();
+    scarce_limit_locked(16 * PAGE);
+    open_domain(0, true);
+    fill(domains[0], 0, 15);
+    assert_ok(reg_of(domains[0], 20, 4, &mr));
+    assert_int_equal(stats_of(domains[0]).gave_explicit, 3);
+    assert_ok(hmreg_mr_reg_large(domains[0], memory[30], 8 * PAGE, HMREG_SEND, NULL, &large));
+    assert_true(regions_of(domains[0]) >= 2);
+    assert_int_equal(stats_of(domains[0]).gave_others, 0);
+    assert_ok(hmreg_mr_close(large));
+    assert_ok(hmreg_mr_close(mr));
+}
+
+TEST(job__in_pieces_by_threads__all_find_room)
+{
+    struct hmreg_job_config config = {.size = sizeof(config), .workers = 4, .piece_len = PAGE};
+    struct iovec iov = {memory[32], 16 * PAGE};
+    struct hmreg_mr_attr attr = {
+        .size = sizeof(attr), .iov = &iov, .iov_count = 1, .access = HMREG_SEND};
+    struct hmreg_mr *mr = NULL;
+    struct hmreg_job *job;
+
+    open_lib();
+    scarce_limit_locked(16 * PAGE);
+    open_domain(0, true);
+    open_domain(2, true);
+    fill(domains[0], 0, 8);
+    fill(domains[2], 8, 8);
+    assert_ok(hmreg_job_start(domains[0], &attr, 0, &config, &job));
+    assert_ok(hmreg_job_wait(job, -1, &mr));
+    assert_ok(hmreg_job_close(job));
+    assert_int_equal(regions_of(domains[0]) + regions_of(domains[2]), 0);
+    assert_ok(hmreg_mr_close(mr));
+}
+
+TEST(resume__others_have_taken_the_room__they_give_way)
+{
+    struct hmreg_mr *held, *mr = NULL;
+
+    open_lib();
+    scarce_limit_locked(16 * PAGE);
+    open_domain(0, true);
+    open_domain(2, true);
+    held = get_of(domains[0], memory[0], 4 * PAGE);
+    assert_ok(reg_of(domains[0], 4, 4, &mr));
+    assert_ok(hmreg_suspend(lib, memory[0], 8 * PAGE));
+    fill(domains[2], 16, 16);
+    assert_ok(hmreg_resume(lib, memory[0], 8 * PAGE, NULL));
+    assert_int_equal(regions_of(domains[2]), 8);
+    assert_ok(hmreg_mr_close(mr));
+    hmreg_mr_put(held);
+}
+
+/* ---- domains that only their own threads may call ------------------------------------------ */
+
+TEST(get__others_fabric_is_for_its_own_threads__it_gives_way_at_its_next_call)
+{
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct hmreg_mr *mr = NULL;
+
+    open_lib();
+    scarce_limit_locked(16 * PAGE);
+    open_domain(0, false);
+    open_domain(2, true);
+    fill(domains[0], 0, 16);
+    for (int i = 0; i < 3; i++) /* what is promised already is not promised anew */
+        assert_fails(hmreg_mr_get(domains[2], memory[20], 3 * PAGE, HMREG_SEND, &mr), -ENOMEM,
+                     "hmreg_domain_progress()");
+    assert_int_equal(atomic_load(&scarce.deregs), 0);
+    assert_int_equal(stats_of(domains[0]).gave_others, 3);
+    assert_ok(hmreg_mr_explain(NULL, &why));
+    assert_non_null(strstr(why.room_why, "locked memory"));
+    assert_non_null(strstr(why.room_why, "nic0: 13 cached of 53248 bytes"));
+    assert_ok(hmreg_domain_progress(domains[0]));
+    assert_int_equal(atomic_load(&scarce.deregs), 3);
+    mr = get_of(domains[2], memory[20], 3 * PAGE);
+    hmreg_mr_put(mr);
+}
+
+/* ---- what is in use ------------------------------------------------------------------------- */
+
+TEST(reg__all_is_held__fails_and_says_by_whom)
+{
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct hmreg_mr *held, *explicit = NULL, *mr = NULL;
+
+    open_lib();
+    scarce_limit_locked(8 * PAGE);
+    open_domain(0, true);
+    open_domain(2, true);
+    held = get_of(domains[0], memory[0], 4 * PAGE);
+    assert_ok(reg_of(domains[2], 4, 4, &explicit));
+    assert_fails(reg_of(domains[0], 20, 1, &mr), -ENOMEM, "the test's fabric is full; it is short");
+    assert_ok(hmreg_mr_explain(NULL, &why));
+    assert_int_equal(why.refused, 0);
+    assert_non_null(strstr(why.room_why, "RLIMIT_MEMLOCK is 32768"));
+    assert_non_null(strstr(why.room_why, "scarce nic0: 1 cached of 16384 bytes"));
+    assert_non_null(strstr(why.room_why, "scarce nic1: 1 explicit"));
+    hmreg_mr_put(held);
+    assert_ok(reg_of(domains[2], 20, 1, &mr));
+    assert_ok(hmreg_mr_close(mr));
+    assert_ok(hmreg_mr_close(explicit));
+}
+
+static void open_group(size_t count)
+{
+    assert_ok(hmreg_group_open(lib, domains, count, NULL, &group));
+}
+
+/* Of three rails 2 would find room. */
+TEST(get__a_groups_rails_exceed_the_limit_together__nothing_gives_way)
+{
+    struct hmreg_mr *mr = NULL;
+
+    open_lib();
+    scarce_limit_locked(16 * PAGE);
+    for (unsigned i = 0; i < 3; i++)
+        open_domain(i, true);
+    open_group(3);
+    fill(domains[0], 0, 10);
+    assert_fails(hmreg_mr_get(group, memory[20], 6 * PAGE, HMREG_SEND, &mr), -ENOMEM,
+                 "it locks 73728 bytes; RLIMIT_MEMLOCK is 65536");
+    assert_int_equal(regions_of(domains[0]), 10);
+    assert_int_equal(atomic_load(&scarce.locked), 10 * PAGE);
+}
+
+/* ---- the NIC's and the device's ------------------------------------------------------------ */
+
+TEST(reg__a_nic_is_full__only_its_regions_give_way)
+{
+    struct hmreg_mr *mr = NULL;
+
+    open_lib();
+    for (unsigned i = 0; i < DOMAINS; i++)
+        open_domain(i, true);
+    fill(domains[1], 0, 8);
+    fill(domains[2], 0, 8);
+    fill(domains[3], 0, 8);
+    scarce.most_regions = 8;
+    assert_ok(reg_of(domains[0], 20, 1, &mr));
+    assert_int_equal(regions_of(domains[1]), 7);
+    assert_int_equal(stats_of(domains[1]).evicted_room, 1);
+    assert_int_equal(regions_of(domains[2]) + regions_of(domains[3]), 16);
+    assert_ok(hmreg_mr_close(mr));
+}
+
+/* A region of a group that is not registered on the rail that is short stays. */
+TEST(get__of_a_group__a_rail_is_full__regions_on_it_give_way)
+{
+    struct hmreg_mr_attr attr = {
+        .size = sizeof(attr), .iov_count = 1, .access = HMREG_ACCESS_REMOTE};
+    struct hmreg_mr *mr = NULL;
+
+    open_lib();
+    open_domain(0, true);
+    open_domain(2, true);
+    domains[1] = domains[2];
+    domains[2] = NULL;
+    open_group(2);
+    for (unsigned i = 0; i < 8; i++) {
+        struct iovec iov = {memory[i], PAGE};
+
+        attr.iov = &iov;
+        attr.rails = 1u << i % 2;
+        assert_ok(hmreg_mr_get_attr(group, &attr, 0, &mr));
+        hmreg_mr_put(mr);
+    }
+    fill(domains[1], 8, 1);
+    scarce.most_regions = 5;
+    mr = get_of(group, memory[20], PAGE);
+    assert_int_equal(atomic_load(&scarce.regions[0]), 5);
+    assert_int_equal(atomic_load(&scarce.regions[1]), 5);
+    assert_int_equal(regions_of(group), 8);
+    assert_int_equal(regions_of(domains[1]), 1);
+    hmreg_mr_put(mr);
+}
+
+static void claim(unsigned first, unsigned count, int device)
+{
+    for (unsigned i = first; i < first + count; i++) {
+        struct vendor_claim *claim =
+            vendor_claim(HMREG_IFACE_CUDA, memory[i], PAGE, HMREG_MEM_DEVICE, device);
+
+        claim->fd = -1;
+    }
+}
+
+TEST(get__a_devices_window_is_full__only_its_memory_gives_way)
+{
+    open_lib();
+    open_domain(0, true);
+    open_domain(2, true);
+    claim(0, 9, 0);
+    fill(domains[0], 0, 8);
+    fill(domains[0], 20, 8);
+    scarce.most_window = 8 * PAGE;
+    fill(domains[2], 8, 1);
+    assert_int_equal(stats_of(domains[0]).gave_others, 1);
+    assert_int_equal(regions_of(domains[0]), 15);
+    assert_int_equal(atomic_load(&scarce.useless), 0);
+}
+
+TEST(get__no_descriptor_is_left__mapped_memory_gives_way)
+{
+    char *mapped[5];
+
+    open_lib();
+    vendors[HMREG_IFACE_CUDA].dmabuf = true;
+    open_domain(0, true);
+    open_domain(2, true);
+    for (int i = 0; i < 5; i++)
+        mapped[i] = vendor_memory(HMREG_IFACE_CUDA, 1, HMREG_MEM_DEVICE, PAGE);
+    for (int i = 0; i < 4; i++)
+        hmreg_mr_put(get_of(domains[0], mapped[i], PAGE));
+    fill(domains[0], 0, 8);
+    claim(20, 4, 0);
+    fill(domains[0], 20, 4);
+    scarce.most_mappings = 4;
+    hmreg_mr_put(get_of(domains[2], mapped[4], PAGE));
+    assert_int_equal(regions_of(domains[0]), 15);
+    assert_int_equal(atomic_load(&scarce.mappings), 4);
+    for (int i = 0; i < 5; i++)
+        vendor_memory_free(mapped[i]);
+}
+
+/* ---- keys ----------------------------------------------------------------------------------- */
+
+TEST(reg__requested_key_is_in_use__nothing_gives_way)
+{
+    struct hmreg_mr *one = NULL, *other = NULL;
+
+    open_lib();
+    open_domain(0, true);
+    fill(domains[0], 0, 8);
+    assert_ok(hmreg_mr_reg(domains[0], memory[20], PAGE, HMREG_REMOTE_READ, 0, 77, 0, &one, NULL));
+    assert_int_equal(
+        hmreg_mr_reg(domains[0], memory[21], PAGE, HMREG_REMOTE_READ, 0, 77, 0, &other, NULL),
+        -HMREG_ENOKEY);
+    assert_int_equal(regions_of(domains[0]), 8);
+    assert_ok(hmreg_mr_close(one));
+}
+
+TEST_MAIN()
