@@ -407,7 +407,7 @@ static const char *take_word(const char *value, void *options)
 }
 
 static const struct option_def options[] = {
-    OPTION("trace", "[=MORE]", "only record, and repeats that a cache saves, MORE: watch",
+    OPTION("trace", "[=watch]", "only record; watch: repeats only of memory that was not freed",
            take_trace),
     OPTION_FLAG("gpu", "make registrations of device memory succeed",
                 offsetof(struct run_options, gpu)),

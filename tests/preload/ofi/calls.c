@@ -652,13 +652,17 @@ TEST(gpu__operations_of_a_region__go_to_the_provider)
     end_ours(domain);
 }
 
-TEST(gpu__region_open__domain_busy)
+TEST(gpu__region_open__domain_busy_and_as_before)
 {
     struct fid_domain *domain;
-    struct fid_mr *mr = reg_ours(&domain, FI_VERSION(1, 20));
+    struct fid_mr *mr = reg_ours(&domain, FI_VERSION(1, 20)), *next = NULL;
+    struct counts before = recorded(NULL);
 
     assert_int_equal(fi_close(&domain->fid), -FI_EBUSY);
     close_ok(mr);
+    assert_int_equal(reg_device(domain, owned, FI_HMEM_SYSTEM, &next), 0);
+    assert_int_equal(recorded(&before).made, 1);
+    close_ok(next);
     end_ours(domain);
 }
 
