@@ -6,17 +6,12 @@
  */
 #include "preload/engine.h"
 
-#include "core/base/lock_right.h"
-
-#include "preload/mode.h"
 #include "preload/record.h"
 #include "preload/wiped.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <sys/resource.h>
 
 #define SLOTS 256 /* domains at a time; what is above is passed on */
 
@@ -37,15 +32,8 @@ struct engine {
 };
 
 static struct wiped memory = {.size = sizeof(struct engine)};
-static __thread bool registered;
 
 /* ---- the process ------------------------------------------------------------------------- */
-
-/* Does a region outlive its deregistration? */
-static bool keeps(void)
-{
-    return preload_mode()->cache && !preload_mode()->last_put;
-}
 
 static struct engine *engine(void)
 {
@@ -77,31 +65,15 @@ void engine_refused(int rc, const char *otherwise)
 
 /* ---- the library ------------------------------------------------------------------------- */
 
-/* Kept regions stay pinned after the program has deregistered them. Where the kernel limits what
- * the process may pin, half of that is left to the program. */
-static void limit_pinned(struct hmreg *lib)
-{
-    struct rlimit limit;
-
-    if (keeps() && !lock_right_exempts() && !getrlimit(RLIMIT_MEMLOCK, &limit) &&
-        limit.rlim_cur != RLIM_INFINITY && !secure_getenv("HMREG_CACHE_MAX_SIZE") &&
-        !secure_getenv("HMREG_CACHE_MAX_COUNT"))
-        hmreg_set_limits(lib, HMREG_LIMIT_NONE, limit.rlim_cur / 2);
-}
-
 static void open_library(struct engine *self)
 {
-    /* Without a cache no memory has to be watched: the program's libc stays as it is. */
-    const struct hmreg_config config = {.size = sizeof(config),
-                                        .ifaces = HMREG_IFACES_STARTED,
-                                        .monitor = preload_mode()->cache ? HMREG_MONITOR_DEFAULT
-                                                                         : HMREG_MONITOR_DISABLED};
+    /* Nothing is cached, so that no memory has to be watched: the program's libc stays as it is. */
+    const struct hmreg_config config = {
+        .size = sizeof(config), .ifaces = HMREG_IFACES_STARTED, .monitor = HMREG_MONITOR_DISABLED};
     int rc = hmreg_open(&config, &self->lib);
 
     if (rc)
         engine_refused(rc, "hmreg-not-opened");
-    else
-        limit_pinned(self->lib);
     atomic_store_explicit(&self->opened, rc ? -1 : 1, memory_order_release);
 }
 
@@ -125,21 +97,6 @@ struct hmreg *engine_library(void)
 }
 
 /* ---- domains ----------------------------------------------------------------------------- */
-
-static void made(const struct hmreg_mr *mr, const struct hmreg_mr_info *info, void *context)
-{
-    registered = true;
-}
-
-void engine_expect(void)
-{
-    registered = false;
-}
-
-bool engine_registered(void)
-{
-    return registered;
-}
 
 /* NULL: none. */
 static struct slot *find_slot(struct engine *self, const void *object)
@@ -172,30 +129,14 @@ static struct slot *fill_slot(struct engine *self, const void *object, const voi
     return &self->slots[at];
 }
 
-static struct hmreg_domain_config config_of_mode(void)
-{
-    const struct preload_mode *mode = preload_mode();
-    struct hmreg_domain_config config = {.size = sizeof(config), .made = made};
-
-    if (mode->remote)
-        config.flags = HMREG_DOMAIN_EXACT;
-    if (!mode->cache)
-        config.flags |= HMREG_DOMAIN_NO_CACHE;
-    if (mode->last_put) {
-        config.policy = HMREG_POLICY_LAST_PUT;
-        config.max_regions = config.max_bytes = HMREG_LIMIT_NONE; /* the program holds them all */
-    }
-    config.order[0] = mode->gpu ? HMREG_PATH_DMABUF : HMREG_PATH_PEERMEM;
-    config.order[1] = mode->gpu ? HMREG_PATH_PEERMEM : HMREG_PATH_NONE;
-    return config;
-}
-
 /* Opens without the lock, since this calls the fabric; of two threads that do, the second closes
  * its own again. */
 static struct hmreg_domain *add_domain(struct engine *self, void *object, const void *parent,
                                        engine_open_call *open, const void *context)
 {
-    struct hmreg_domain_config config = config_of_mode();
+    const struct hmreg_domain_config config = {.size = sizeof(config),
+                                               .flags = HMREG_DOMAIN_NO_CACHE,
+                                               .order = {HMREG_PATH_DMABUF, HMREG_PATH_PEERMEM}};
     struct hmreg_domain *domain = NULL, *unused = NULL;
     int rc = open(self->lib, object, &config, context, &domain);
     struct slot *slot;
@@ -319,31 +260,4 @@ void engine_forget(const void *object)
 void engine_forget_children(const void *parent)
 {
     forget(NULL, parent);
-}
-
-/* ---- memory ------------------------------------------------------------------------------ */
-
-static bool relieve_domain(struct hmreg_domain *domain)
-{
-    struct hmreg_stats stats = {.size = sizeof(stats)};
-
-    return domain && !hmreg_domain_stats(domain, &stats) && stats.regions &&
-           !hmreg_domain_flush(domain);
-}
-
-/* Under the lock, since another thread may close one of the domains meanwhile. */
-bool engine_relieve(void)
-{
-    struct engine *self = keeps() ? engine_if_used() : NULL;
-    unsigned used = self ? atomic_load(&self->used) : 0;
-    bool any = false;
-
-    if (!used)
-        return false;
-    pthread_mutex_lock(&self->lock);
-    for (unsigned i = 0; i < used; i++)
-        if (atomic_load(&self->slots[i].object))
-            any |= relieve_domain(self->slots[i].domain);
-    pthread_mutex_unlock(&self->lock);
-    return any;
 }

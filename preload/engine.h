@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * libhmreg in a program that knows nothing of it, behind --gpu and --cache: opened at the first
+ * libhmreg in a program that knows nothing of it, behind --gpu: opened at the first
  * call here and never closed, with one domain for each object of the program that memory is
  * registered with (an ibv_pd, a fid_domain). Each library of preload/ has a copy of its own.
  *
@@ -25,15 +25,12 @@ struct hmreg *engine_library(void);
 /*
  * The domain of object, opened by open() at the first call. NULL: it cannot be opened; asked again,
  * it is not tried again. parent: the object whose closing ends object too (ibv_context,
- * fid_fabric); NULL: none. Its configuration follows the mode: device memory goes by dmabuf or peer
- * memory with gpu and by peer memory without; with cache=remote and cache=last-put regions are
- * exactly what was asked.
- * Takes no lock if the domain is open.
+ * fid_fabric); NULL: none. Takes no lock if the domain is open.
  */
 struct hmreg_domain *engine_domain(void *object, const void *parent, engine_open_call *open,
                                    const void *context);
 
-/* Closes the domain of object, with its cached regions, if there is one. Call it before the program
+/* Closes the domain of object, if there is one. Call it before the program
  * closes the object, so that it is not busy because of us; a region that the program has not
  * released stays, and the domain stays open then. */
 void engine_flush(const void *object);
@@ -48,14 +45,6 @@ void engine_detach(const void *object);
  * there was the program's own to release, and is not touched any more. */
 void engine_forget(const void *object);
 void engine_forget_children(const void *parent);
-
-/* Deregisters what is cached and not in use, in all domains, because the program's own call failed
- * for want of memory. False: there was nothing. */
-bool engine_relieve(void);
-
-/* Has a get on this thread registered anew since engine_expect()? */
-void engine_expect(void);
-bool engine_registered(void);
 
 /* Records that a call was passed on because hmreg's call failed with rc: each path's reason if
  * every path was refused, else the text of hmreg_last_error() with the slug `otherwise`. */

@@ -10,7 +10,6 @@
  */
 #include "core/base/high_fd.h"
 #include "preload/record.h"
-#include "preload/trace_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -96,24 +95,14 @@ static bool is_on_alternate_stack(void)
 /* Cancellation is disabled here, as the call has left it. */
 bool record_was_left(uintptr_t frame)
 {
-    struct trace_process *process = trace_process();
     int error = errno, disabled;
     bool left = record_guard.frame <= frame && frame < anchor() && !is_on_alternate_stack() &&
                 is_one_mapping(record_guard.frame, anchor());
 
     if (left) {
-        if (process)
-            atomic_store(&process->left, 1);
         record_guard.frame = 0;
         pthread_setcancelstate(record_guard.cancellation, &disabled);
     }
     errno = error;
     return left;
-}
-
-bool record_any_left(void)
-{
-    struct trace_process *process = trace_process();
-
-    return process && atomic_load_explicit(&process->left, memory_order_relaxed);
 }

@@ -22,14 +22,6 @@ static void take_word(const char *word, size_t length)
 {
     if (is_word(word, length, "gpu"))
         mode.gpu = true;
-    else if (is_word(word, length, "cache"))
-        mode.cache = true;
-    else if (is_word(word, length, "cache=write"))
-        mode.cache = mode.write = true;
-    else if (is_word(word, length, "cache=remote"))
-        mode.cache = mode.write = mode.remote = true;
-    else if (is_word(word, length, "cache=last-put"))
-        mode.cache = mode.write = mode.remote = mode.last_put = true;
     else if (is_word(word, length, "trace=watch"))
         mode.watch = true;
     else if (!is_word(word, length, "trace") && length)

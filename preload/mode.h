@@ -2,8 +2,7 @@
  *
  * What the libraries in preload/ do, from the environment that `hmreg run` sets:
  *
- *     HMREG_RUN_MODE   words separated by commas: trace, gpu, cache, cache=write, cache=remote,
- *                      cache=last-put; unset: trace
+ *     HMREG_RUN_MODE   words separated by commas: trace, trace=watch, gpu; unset: trace
  *     HMREG_RUN_DIR    the folder for trace files; unset: /tmp
  *
  * A process with another user's rights (set-user-ID) ignores both, and makes no trace file.
@@ -16,15 +15,9 @@
 #pragma GCC visibility push(default)
 
 struct preload_mode {
-    bool gpu;      /* device memory is made registrable */
-    bool cache;    /* registrations that the NIC only reads, for the program, outlive their
-                      deregistration */
-    bool write;    /* ...and those that it may write for the program, as receives do */
-    bool remote;   /* ...and those with remote rights; write is true then */
-    bool last_put; /* ...but none outlives its deregistration: all are shared while one of those who
-                      registered the same has not deregistered it; write and remote are true then */
-    bool watch;    /* whether memory that is registered again is the same is recorded */
-    bool wrong;    /* HMREG_RUN_MODE has a word that is not accepted, and was left out */
+    bool gpu;   /* device memory is made registrable */
+    bool watch; /* whether memory that is registered again is the same is recorded */
+    bool wrong; /* HMREG_RUN_MODE has a word that is not accepted, and was left out */
 };
 
 /* The process's mode, read when the library is loaded. */

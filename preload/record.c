@@ -343,9 +343,8 @@ void record_registered(const struct record_call *call)
         if (call->handle && !call->error) {
             uint32_t index = row ? (uint32_t)(row - file->rows) : NO_ROW;
 
-            /* A cache has answered the first, and answers none of the others. */
-            if (call->addr && call->how != RECORD_HIT && call->kind != RECORD_REREG_MR &&
-                call->kind != RECORD_REG_BUF_MR)
+            /* Which no cache would answer. */
+            if (call->addr && call->kind != RECORD_REREG_MR && call->kind != RECORD_REG_BUF_MR)
                 count_range(file, call, index);
             add_live(file, handle_of(call->handle), call->addr, call->len, index);
         }
@@ -451,21 +450,6 @@ void record_dereg_cancel(const struct record_dereg *end)
     file = trace_file();
     if (file && end->known)
         add_live(file, end->handle, end->addr, end->len, end->row);
-    errno = error;
-}
-
-void record_moved(const void *handle, uint64_t addr, uint64_t len)
-{
-    struct record_layout *file;
-    struct record_live *live;
-    int error = errno;
-
-    file = trace_file();
-    live = file && handle ? find_live(file, handle_of(handle)) : NULL;
-    if (live) {
-        atomic_store_explicit(&live->addr, addr, memory_order_relaxed);
-        atomic_store_explicit(&live->len, len, memory_order_relaxed);
-    }
     errno = error;
 }
 

@@ -45,19 +45,10 @@ struct record_guard {
 };
 extern __thread struct record_guard record_guard __attribute__((tls_model("initial-exec")));
 
-/* Is this thread inside record_enter()? */
-static inline bool record_inside(void)
-{
-    return record_guard.frame;
-}
-
 /* Was the call that has entered left without record_leave(), by siglongjmp(3) or an exception out
  * of a signal handler? frame: of a function that is called now, not below the one that entered.
  * True: the thread is outside, with the cancellation that the program had set (left.c). */
 bool record_was_left(uintptr_t frame);
-
-/* Has record_was_left() found such a call in this process? What it held is held for ever. */
-bool record_any_left(void);
 
 /* False if this thread is inside already; then the call is passed on and not recorded. A function
  * below the one that has entered was called by it, or by a signal handler that interrupted it. */
@@ -122,9 +113,6 @@ void record_dereg_done(const struct record_dereg *end, int error, uint64_t ns);
 /* The same for a call that left the region as it was and counts for itself, such as a failed
  * reregistration. */
 void record_dereg_cancel(const struct record_dereg *end);
-
-/* The region exists on under another address (its ibv_mr was changed by a reregistration). */
-void record_moved(const void *handle, uint64_t addr, uint64_t len);
 
 /* A call was passed on unchanged although the mode asked for more. slug: a stable name of the
  * reason, of at most 31 bytes; text: a sentence for the user, with the remedy. Both are copied; one

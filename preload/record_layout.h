@@ -60,12 +60,11 @@ static inline const char *record_call_name(unsigned call)
 /* What became of it. */
 enum record_how {
     RECORD_PASSED = 1, /* passed on as the program made it */
-    RECORD_MADE,       /* registered by hmreg: --gpu, or a miss of --cache */
-    RECORD_HIT,        /* answered from the cache */
+    RECORD_MADE,       /* registered by hmreg: --gpu */
     RECORD_HOW_COUNT
 };
 
-/* Who may use a region, by what it costs to keep it past its deregistration. */
+/* Who may use a region. */
 enum record_rights {
     RECORD_READ,    /* the NIC reads it for the program: what it sends */
     RECORD_WRITTEN, /* ...and may write it: received messages, what it reads from peers */
@@ -73,14 +72,10 @@ enum record_rights {
     RECORD_RIGHTS_COUNT
 };
 
-#define RECORD_MODE_GPU    1u
-#define RECORD_MODE_CACHE  2u
-#define RECORD_MODE_REMOTE 4u
-#define RECORD_MODE_WRONG  8u /* HMREG_RUN_MODE has a word that was left out */
-#define RECORD_MODE_WRITE  16u
+#define RECORD_MODE_GPU   1u
+#define RECORD_MODE_WRONG 2u /* HMREG_RUN_MODE has a word that was left out */
 #define RECORD_MODE_WATCH                                                                          \
-    32u /* ranges count as registered again only while the memory is the same */
-#define RECORD_MODE_LAST_PUT 64u
+    4u /* ranges count as registered again only while the memory is the same */
 
 /* How libibverbs' calls reach hmreg: libhmreg-preload.so, libhmreg-audit.so. */
 #define RECORD_BY_PRELOAD 1u

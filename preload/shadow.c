@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See shadow.h. A domain of no fabric is got from for each registration: its cache decides, as that
- * of `hmreg run --cache` would, whether the memory is still the same. Its regions are numbers. It
- * has a library of its own, so that it takes no room from the mode's cache; a forked child finds
- * none.
+ * See shadow.h. A domain of no fabric is got from for each registration: its cache decides, as the
+ * cache of a program's domain would, whether the memory is still the same. Its regions are numbers.
+ * A forked child finds none.
  */
 #include "preload/shadow.h"
 

@@ -82,9 +82,7 @@ static uint32_t mode_bits(void)
 {
     const struct preload_mode *mode = preload_mode();
 
-    return (mode->gpu ? RECORD_MODE_GPU : 0) | (mode->cache ? RECORD_MODE_CACHE : 0) |
-           (mode->write ? RECORD_MODE_WRITE : 0) | (mode->remote ? RECORD_MODE_REMOTE : 0) |
-           (mode->last_put ? RECORD_MODE_LAST_PUT : 0) | (mode->watch ? RECORD_MODE_WATCH : 0) |
+    return (mode->gpu ? RECORD_MODE_GPU : 0) | (mode->watch ? RECORD_MODE_WATCH : 0) |
            (mode->wrong ? RECORD_MODE_WRONG : 0);
 }
 

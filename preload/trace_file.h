@@ -15,7 +15,6 @@
 struct trace_process {
     _Atomic int32_t pid;
     _Atomic uint32_t failed; /* no file can be made */
-    _Atomic uint32_t left;   /* of record_any_left() */
     _Atomic(struct record_layout *) file;
     /* Of a caller's address, its low 48 bits, and in the low 16 bits the index of its module. */
     _Atomic uint64_t callers[TRACE_CALLERS];

@@ -41,8 +41,8 @@ const char *hmreg_way_name(enum hmreg_way way)
 
 const char *hmreg_monitor_name(enum hmreg_monitor monitor)
 {
-    static const char *const names[] = {"default",  "userfaultfd", "import", "disabled",
-                                        "memhooks", "counter",     "kdreg2"};
+    static const char *const names[] = {"default",  "userfaultfd", "import",
+                                        "disabled", "memhooks",    "counter"};
 
     return NAME_OF(names, monitor);
 }

@@ -358,8 +358,7 @@ static bool must_ask_monitor(const struct get *get)
 {
     enum hmreg_monitor kind = monitor_kind(get->set->monitor);
 
-    return kind != HMREG_MONITOR_MEMHOOKS && kind != HMREG_MONITOR_COUNTER &&
-           kind != HMREG_MONITOR_KDREG2;
+    return kind != HMREG_MONITOR_MEMHOOKS && kind != HMREG_MONITOR_COUNTER;
 }
 
 bool notice_changes(struct get *get, struct hmreg_mr *mr)

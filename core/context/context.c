@@ -90,27 +90,8 @@ enum hmreg_monitor context_monitor(struct hmreg *lib)
     return monitor_kind(lib->monitor);
 }
 
-/* Does this monitor, of a kernel module, serve where the environment asks for it? */
-static bool serves(enum hmreg_monitor monitor)
-{
-    return monitor == HMREG_MONITOR_COUNTER ? monitor_has_counter()
-                                            : monitor_has_kdreg2() && !monitor_has_counter();
-}
-
-static void warn_of_default(const struct log *log, enum hmreg_monitor named)
-{
-    if (named == HMREG_MONITOR_COUNTER)
-        log_say(log, HMREG_LOG_WARN,
-                "FI_MR_CACHE_MONITOR=counter: there is no /dev/hmreg, the default serves");
-    else
-        log_say(log, HMREG_LOG_WARN, "FI_MR_CACHE_MONITOR=kdreg2: %s",
-                monitor_has_kdreg2() ? "hmreg_counter is loaded and serves, which misses nothing"
-                                     : "there is no /dev/kdreg2, the default serves");
-}
-
 int hmreg_open(const struct hmreg_config *config, struct hmreg **out)
 {
-    enum hmreg_monitor named;
     struct settings settings;
     struct hmreg *lib = NULL;
     int rc;
@@ -126,9 +107,10 @@ int hmreg_open(const struct hmreg_config *config, struct hmreg **out)
     lib = calloc(1, sizeof(*lib));
     if (!lib)
         return hmreg_fail(-ENOMEM, "hmreg has no memory for the library");
-    named = settings.monitor;
-    if (settings.monitor_if_there && !serves(named))
+    if (settings.monitor_if_there && !monitor_has_counter()) {
         settings.monitor = HMREG_MONITOR_DEFAULT;
+        settings.monitor_missing = "counter: there is no /dev/hmreg";
+    }
     lib->settings = settings;
     if (settings.plain_calls)
         maps_read_only();
@@ -148,8 +130,9 @@ int hmreg_open(const struct hmreg_config *config, struct hmreg **out)
     lib->runtimes.started_only = settings.started_only;
     runtimes_open(&lib->runtimes, lib->settings.ifaces, lib->settings.named, lib->epoch,
                   &lib->settings.log);
-    if (settings.monitor != named)
-        warn_of_default(&lib->settings.log, named);
+    if (settings.monitor_missing)
+        log_say(&lib->settings.log, HMREG_LOG_WARN, "FI_MR_CACHE_MONITOR=%s, the default serves",
+                settings.monitor_missing);
     *out = lib;
     return 0;
 }

@@ -79,21 +79,27 @@ static int choose(const char *variable, const struct choice *choice, const char 
     return choice->setting;
 }
 
-/* Users set the variable for libfabric, which has monitors that hmreg does not have. */
+/* Users set the variable for libfabric, which has a monitor that hmreg does not have. */
 static int read_monitor(struct settings *out)
 {
-    static const struct choice monitors[] = {
-        {"userfaultfd", HMREG_MONITOR_USERFAULTFD}, {"uffd", HMREG_MONITOR_USERFAULTFD},
-        {"memhooks", HMREG_MONITOR_MEMHOOKS},       {"counter", HMREG_MONITOR_COUNTER},
-        {"import", HMREG_MONITOR_IMPORT},           {"disabled", HMREG_MONITOR_DISABLED},
-        {"kdreg2", HMREG_MONITOR_KDREG2},           {NULL, 0}};
+    enum { KDREG2 = -1 };
+    static const struct choice monitors[] = {{"userfaultfd", HMREG_MONITOR_USERFAULTFD},
+                                             {"uffd", HMREG_MONITOR_USERFAULTFD},
+                                             {"memhooks", HMREG_MONITOR_MEMHOOKS},
+                                             {"counter", HMREG_MONITOR_COUNTER},
+                                             {"import", HMREG_MONITOR_IMPORT},
+                                             {"disabled", HMREG_MONITOR_DISABLED},
+                                             {"kdreg2", KDREG2},
+                                             {NULL, 0}};
     int rc = 0;
-
-    out->monitor =
+    int chosen =
         choose("FI_MR_CACHE_MONITOR", monitors,
-               "are counter, userfaultfd, memhooks, import, disabled, kdreg2", out->monitor, &rc);
-    out->monitor_if_there =
-        out->monitor == HMREG_MONITOR_KDREG2 || out->monitor == HMREG_MONITOR_COUNTER;
+               "are counter, userfaultfd, memhooks, import, disabled", (int)out->monitor, &rc);
+
+    out->monitor = chosen == KDREG2 ? HMREG_MONITOR_DEFAULT : (enum hmreg_monitor)chosen;
+    out->monitor_if_there = out->monitor == HMREG_MONITOR_COUNTER;
+    if (chosen == KDREG2)
+        out->monitor_missing = "kdreg2: hmreg has no such monitor";
     return rc;
 }
 
@@ -264,9 +270,9 @@ static int check_config(const struct hmreg_config *callers, struct hmreg_config 
     if (config->ifaces & ~ALL_IFACES && config->ifaces != HMREG_IFACES_STARTED)
         return hmreg_fail(-EINVAL, "config->ifaces has unknown bits %#x; accepted are %#x",
                           config->ifaces & ~ALL_IFACES, ALL_IFACES);
-    if ((unsigned)config->monitor > HMREG_MONITOR_KDREG2)
+    if ((unsigned)config->monitor > HMREG_MONITOR_COUNTER)
         return hmreg_fail(-EINVAL, "config->monitor is %d; accepted are 0 (default) to %d",
-                          (int)config->monitor, HMREG_MONITOR_KDREG2);
+                          (int)config->monitor, HMREG_MONITOR_COUNTER);
     return 0;
 }
 
@@ -284,7 +290,7 @@ static int keep_to_plain_calls(struct settings *settings)
     settings->stats = settings->device_ends = false;
     if (settings->monitor == HMREG_MONITOR_MEMHOOKS ||
         settings->monitor == HMREG_MONITOR_USERFAULTFD ||
-        settings->monitor == HMREG_MONITOR_COUNTER || settings->monitor == HMREG_MONITOR_KDREG2)
+        settings->monitor == HMREG_MONITOR_COUNTER)
         return hmreg_fail(-EINVAL,
                           "HMREG_SYSCALLS=plain rules out the monitor %s, which was requested by "
                           "name: import and disabled make plain calls only",
@@ -319,6 +325,7 @@ int settings_read(const struct hmreg_config *callers, struct settings *out)
     if (config.monitor) {
         settings.monitor = config.monitor;
         settings.monitor_if_there = false;
+        settings.monitor_missing = NULL;
     }
     if (config.fork_max_bytes)
         settings.fork_bytes = config.fork_max_bytes;

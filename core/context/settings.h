@@ -17,6 +17,7 @@ struct settings {
     bool started_only;               /* of the others, those that the application has started */
     enum hmreg_monitor monitor;      /* for host memory */
     bool monitor_if_there;           /* a kernel module's, which the environment asks for */
+    const char *monitor_missing;     /* the environment names one that cannot serve; NULL: no */
     bool watch[HMREG_IFACE_COUNT];   /* may regions of this iface's device memory be cached? */
     uint64_t max_regions, max_bytes; /* per cache; one of them 0: no caching */
     uint64_t all_regions, all_bytes; /* of all caches together */

@@ -42,9 +42,8 @@ enum change_source {
 
 /* Changes that the kernel has counted. */
 struct gate_counts {
-    /* The kernel stores it, with release, before it makes the change. Relaxed: it points to where
-     * the kernel counts before a range is watched, and so before a get can find its entry. */
-    const uint64_t *_Atomic made;
+    /* The kernel stores it, with release, before it makes the change. */
+    const uint64_t *made;
     _Atomic uint64_t read; /* of these are pushed, with every gate marked that they concern */
 };
 
@@ -93,8 +92,7 @@ void gates_begin_looking(void);
 
 static inline bool gate_counts_are_read(const struct gate_counts *counts)
 {
-    uint64_t made = __atomic_load_n(atomic_load_explicit(&counts->made, memory_order_relaxed),
-                                    __ATOMIC_ACQUIRE);
+    uint64_t made = __atomic_load_n(counts->made, __ATOMIC_ACQUIRE);
 
     return made == atomic_load_explicit(&counts->read, memory_order_acquire);
 }

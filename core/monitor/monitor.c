@@ -17,7 +17,6 @@
 #include "core/monitor/change_queue.h"
 #include "core/monitor/counter/counter.h"
 #include "core/monitor/counter/device.h"
-#include "core/monitor/counter/kdreg2.h"
 #include "core/monitor/memhooks/memhooks.h"
 
 #include <errno.h>
@@ -34,7 +33,7 @@ struct monitor {
     _Atomic enum hmreg_monitor kind;
     uint32_t serial;                 /* identifies the library's notices */
     struct userfault *userfault;     /* with USERFAULTFD */
-    struct counter_monitor *counter; /* with COUNTER and KDREG2 */
+    struct counter_monitor *counter; /* with COUNTER */
     pthread_mutex_t choose_lock;
     char why[768];        /* why no better one serves, or which lost its power; under choose_lock */
     char no_counter[256]; /* after `why`, of a default: why counter does not serve */
@@ -75,9 +74,7 @@ static int start(struct monitor *monitor, enum hmreg_monitor kind)
     case HMREG_MONITOR_MEMHOOKS:
         return memhooks_open(kind == monitor->asked);
     case HMREG_MONITOR_COUNTER:
-        return counter_monitor_open(COUNTER_HMREG, &monitor->counter);
-    case HMREG_MONITOR_KDREG2:
-        return counter_monitor_open(COUNTER_KDREG2, &monitor->counter);
+        return counter_monitor_open(&monitor->counter);
     default:
         return 0;
     }
@@ -131,21 +128,10 @@ bool monitor_has_counter(void)
     return counter_device_is_there();
 }
 
-bool monitor_has_kdreg2(void)
-{
-    return kdreg2_is_there();
-}
-
 /* At least an acquire: a thread that reads a kind sees the state that belongs to it. */
 enum hmreg_monitor monitor_kind(const struct monitor *monitor)
 {
     return atomic_load(&monitor->kind);
-}
-
-/* Does the kernel count changes? */
-static bool counts(enum hmreg_monitor kind)
-{
-    return kind == HMREG_MONITOR_COUNTER || kind == HMREG_MONITOR_KDREG2;
 }
 
 /* ---- listeners -------------------------------------------------------------------------- */
@@ -161,9 +147,10 @@ static void attach_gate(const struct monitor *monitor, enum hmreg_monitor kind, 
         /* Files that were being loaded while the hooks were installed are in no list of then. */
         atomic_fetch_or(&gate->state, GATE_LOOKING);
     }
-    if (kind == HMREG_MONITOR_USERFAULTFD || counts(kind))
+    if (kind == HMREG_MONITOR_USERFAULTFD || kind == HMREG_MONITOR_COUNTER)
         atomic_store(&gate->sources, CHANGE_KERNEL);
-    gate_count_by(gate, counts(kind) ? counter_monitor_counts(monitor->counter) : NULL);
+    gate_count_by(gate,
+                  kind == HMREG_MONITOR_COUNTER ? counter_monitor_counts(monitor->counter) : NULL);
     if (kind == HMREG_MONITOR_USERFAULTFD)
         userfault_await_reading(monitor->userfault);
 }
@@ -328,7 +315,7 @@ static void lose(struct monitor *monitor, enum hmreg_monitor from, enum hmreg_mo
         change_all();
         if (from == HMREG_MONITOR_MEMHOOKS)
             memhooks_close();
-        if (counts(from))
+        if (from == HMREG_MONITOR_COUNTER)
             counter_monitor_rest(monitor->counter);
     }
     pthread_mutex_unlock(&monitor->choose_lock);
@@ -355,8 +342,8 @@ void monitor_asked(struct monitor *monitor, int rc)
 
     if (is_passing(rc) || (!rc && atomic_load(&monitor->short_of)))
         note_short(monitor, rc);
-    else if (rc &&
-             (kind == HMREG_MONITOR_MEMHOOKS || kind == HMREG_MONITOR_USERFAULTFD || counts(kind)))
+    else if (rc && (kind == HMREG_MONITOR_MEMHOOKS || kind == HMREG_MONITOR_USERFAULTFD ||
+                    kind == HMREG_MONITOR_COUNTER))
         lose(monitor, kind, HMREG_MONITOR_DISABLED);
 }
 
@@ -489,7 +476,7 @@ void monitor_have_thread(struct monitor *monitor)
     hmreg_error_guard(&before);
     if (kind == HMREG_MONITOR_USERFAULTFD)
         note_kernel(monitor, userfault_have_thread(monitor->userfault));
-    else if (counts(kind))
+    else if (kind == HMREG_MONITOR_COUNTER)
         note_counter(monitor, counter_monitor_have_thread(monitor->counter));
     hmreg_error_unguard(&before, true);
 }
@@ -502,7 +489,6 @@ bool monitor_watch(struct monitor *monitor, uint64_t start_addr, uint64_t end)
     case HMREG_MONITOR_USERFAULTFD:
         return watch_by_kernel(monitor, start_addr, end);
     case HMREG_MONITOR_COUNTER:
-    case HMREG_MONITOR_KDREG2:
         return watch_by_counter(monitor, start_addr, end);
     default:
         return false;
@@ -515,7 +501,7 @@ void monitor_unwatch(struct monitor *monitor, uint64_t start_addr, uint64_t end,
         memhooks_unwatch(start_addr, end);
     if (monitor_kind(monitor) == HMREG_MONITOR_USERFAULTFD)
         userfault_unwatch(monitor->userfault, start_addr, end, unmapped);
-    if (counts(monitor_kind(monitor)))
+    if (monitor_kind(monitor) == HMREG_MONITOR_COUNTER)
         counter_monitor_unwatch(monitor->counter, start_addr, end);
 }
 
@@ -539,7 +525,7 @@ void monitor_rest(struct monitor *monitor)
     pthread_mutex_unlock(&monitor->choose_lock);
     if (userfault)
         userfault_rest(userfault);
-    if (counts(monitor_kind(monitor)))
+    if (monitor_kind(monitor) == HMREG_MONITOR_COUNTER)
         counter_monitor_rest(monitor->counter);
 }
 
@@ -547,7 +533,7 @@ void monitor_rest(struct monitor *monitor)
 
 void monitor_collect(const struct monitor *monitor)
 {
-    if (counts(monitor_kind(monitor)))
+    if (monitor_kind(monitor) == HMREG_MONITOR_COUNTER)
         counter_monitor_sync(monitor->counter);
 }
 
@@ -582,7 +568,7 @@ bool monitor_is_unchanged(const struct monitor *monitor, uint64_t when)
 
 uint64_t monitor_events(const struct monitor *monitor)
 {
-    if (counts(monitor_kind(monitor)))
+    if (monitor_kind(monitor) == HMREG_MONITOR_COUNTER)
         return counter_monitor_events(monitor->counter);
     return monitor_kind(monitor) == HMREG_MONITOR_USERFAULTFD ? userfault_events(monitor->userfault)
                                                               : 0;

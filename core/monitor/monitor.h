@@ -31,9 +31,8 @@ struct listener {
 int monitor_open(enum hmreg_monitor asked, bool plain_calls, struct monitor **out);
 void monitor_close(struct monitor *monitor); /* no listener is attached */
 
-/* Is a device of a module that counts changes there? */
+/* Is the device of the module that counts changes there? */
 bool monitor_has_counter(void);
-bool monitor_has_kdreg2(void);
 
 /* Chooses the monitor that serves as the default, unless it is chosen already: the first of
  * COUNTER, MEMHOOKS and USERFAULTFD that works in this process, else DISABLED. If only memory or

@@ -169,8 +169,7 @@ static void explain_uncached(struct hmreg_explanation *explanation, const struct
     if (!mr->slot_offset || mr_body(mr)->cached || explanation->path != HMREG_PATH_SYSTEM)
         return;
     monitor_query(mr->domain->lib->monitor, &info);
-    if (info.active == HMREG_MONITOR_MEMHOOKS || info.active == HMREG_MONITOR_USERFAULTFD ||
-        info.active == HMREG_MONITOR_KDREG2)
+    if (info.active == HMREG_MONITOR_MEMHOOKS || info.active == HMREG_MONITOR_USERFAULTFD)
         explain_unnoticed(explanation, mr);
     if (mr_body(mr)->iface == HMREG_IFACE_SYSTEM &&
         (info.active == HMREG_MONITOR_DISABLED || monitor_is_short(mr->domain->lib->monitor)))

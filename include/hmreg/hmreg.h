@@ -183,7 +183,6 @@ enum hmreg_monitor {
     HMREG_MONITOR_MEMHOOKS = 4,    /* hooks in libc's mapping calls; an error if libc cannot be
                                       hooked */
     HMREG_MONITOR_COUNTER = 5,     /* the kernel module hmreg_counter: /dev/hmreg is needed */
-    HMREG_MONITOR_KDREG2 = 6,      /* HPE's kernel module: /dev/kdreg2 is needed (monitors.md) */
 };
 
 /* The monitor's name as in FI_MR_CACHE_MONITOR; "?" for an unknown value. */

@@ -45,9 +45,7 @@ static bool is_shared_libfabric(void)
 /* Of a mode that asks for more than the engine's absence permits. */
 static void cannot_load(const char *slug, const char *text)
 {
-    const struct preload_mode *mode = preload_mode();
-
-    if (mode->gpu || mode->cache)
+    if (preload_mode()->gpu)
         record_passed_on(slug, text);
 }
 
@@ -100,8 +98,8 @@ static void put_ops(struct ofi_domain *domain, struct fi_ops *ops, struct fi_ops
     domain->fid->mr = mr;
 }
 
-/* A forked child does not touch its parent's regions in hmreg's cache, for which the provider
- * refuses to close the domain. The child's program had none, as far as it knows. */
+/* A forked child does not touch its parent's regions that hmreg registered, for which the provider
+ * refuses to close the domain. The child's program has closed them, as far as it knows. */
 static int close_in_child(struct ofi_domain *domain, int rc)
 {
     return rc == -FI_EBUSY && domain->had_hmreg && domain->pid != getpid() ? 0 : rc;

@@ -145,7 +145,7 @@ static void record(const struct ofi_domain *domain, const struct ofi_call *call,
         out.device = (int16_t)made->info.device;
         out.path = (uint8_t)made->info.path;
     }
-    if (!rc && how != RECORD_HIT && domain->engine)
+    if (!rc && domain->engine)
         out.memory = domain->engine->memory(out.addr, out.len);
     record_registered(&out);
 }
@@ -230,11 +230,6 @@ static enum ofi_answer ask_after(struct ofi_domain *domain, const struct ofi_cal
     return answer;
 }
 
-static bool is_made(enum ofi_answer answer)
-{
-    return answer == OFI_MADE || answer == OFI_CACHED;
-}
-
 /* Passes a call on, and offers it to the engine again if it fails. *answer: who made it then. The
  * provider writes the program's variable, since an event may name the region at once. */
 static int pass_and_rescue(struct ofi_domain *domain, const struct ofi_call *call,
@@ -243,20 +238,13 @@ static int pass_and_rescue(struct ofi_domain *domain, const struct ofi_call *cal
     int rc = pass_on(domain, call, mr);
 
     *answer = rc ? ask_after(domain, call, rc, made) : OFI_PASS;
-    if (*answer == OFI_AGAIN)
-        rc = pass_on(domain, call, mr);
-    if (is_made(*answer))
+    if (*answer == OFI_MADE)
         return 0;
     if (!rc) {
         made->mr = *mr;
         watch_end(made->mr);
     }
     return rc;
-}
-
-static enum record_how how_of(enum ofi_answer answer)
-{
-    return answer == OFI_MADE ? RECORD_MADE : answer == OFI_CACHED ? RECORD_HIT : RECORD_PASSED;
 }
 
 static int registered(struct ofi_domain *domain, const struct ofi_call *call, struct fid_mr **mr)
@@ -276,8 +264,9 @@ static int registered(struct ofi_domain *domain, const struct ofi_call *call, st
     if (answer == OFI_BELOW)
         rc = pass_below(domain, call, mr);
     else
-        record(domain, call, &made, how_of(answer), rc, record_now() - began);
-    if (is_made(answer))
+        record(domain, call, &made, answer == OFI_MADE ? RECORD_MADE : RECORD_PASSED, rc,
+               record_now() - began);
+    if (answer == OFI_MADE)
         *mr = made.mr;
     guard_leave(&guard);
     return rc;

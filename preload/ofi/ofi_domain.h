@@ -69,11 +69,9 @@ static inline enum record_rights ofi_rights(const struct ofi_call *call)
 
 /* What became of a call that the engine was asked to make. */
 enum ofi_answer {
-    OFI_PASS,   /* to be passed on */
-    OFI_BELOW,  /* the same, of device memory that an interposer of libibverbs may take */
-    OFI_AGAIN,  /* the same, once more: there is room now */
-    OFI_MADE,   /* registered by hmreg */
-    OFI_CACHED, /* found in hmreg's cache */
+    OFI_PASS,  /* to be passed on */
+    OFI_BELOW, /* the same, of device memory that an interposer of libibverbs may take */
+    OFI_MADE,  /* registered by hmreg */
 };
 
 struct ofi_made {
@@ -86,8 +84,7 @@ struct ofi_engine {
     bool (*find)(uint64_t addr, uint64_t len, int failure, uint8_t *iface, int16_t *device);
     /* As shadow_memory(). */
     uint64_t (*memory)(uint64_t addr, uint64_t len);
-    /* With gpu or cache: opens domain->hmreg. info: the one that the program opened the domain
-     * with. */
+    /* With gpu: opens domain->hmreg. info: the one that the program opened the domain with. */
     void (*open)(struct ofi_domain *domain, const struct fi_info *info);
     /* Before the program closes the domain: closes domain->hmreg, which is NULL then. What cannot
      * be deregistered yet is left to the next such call. */

@@ -16,7 +16,6 @@ struct region {
     struct fid_mr *native;
     struct hmreg_mr *mr;
     struct ofi_domain *domain;
-    bool cached;
     bool own_key; /* the key is the one that the program asked for, of a region without remote
                      rights, for which it has no use */
     pid_t pid;
@@ -45,12 +44,7 @@ static void take_keys(struct region *region)
 /* A child of fork touches nothing of its parent's hmreg. */
 static int release(struct region *region)
 {
-    if (region->pid != getpid())
-        return 0;
-    if (!region->cached)
-        return hmreg_mr_close(region->mr);
-    hmreg_mr_put(region->mr);
-    return 0;
+    return region->pid == getpid() ? hmreg_mr_close(region->mr) : 0;
 }
 
 static int close_region(struct fid *fid)
@@ -135,7 +129,7 @@ static bool has_own_key(const struct region *region, const struct ofi_call *call
 }
 
 struct fid_mr *ofi_region_new(struct ofi_domain *domain, const struct ofi_call *call,
-                              struct hmreg_mr *mr, bool cached)
+                              struct hmreg_mr *mr)
 {
     struct region *region = calloc(1, sizeof(*region));
 
@@ -146,7 +140,6 @@ struct fid_mr *ofi_region_new(struct ofi_domain *domain, const struct ofi_call *
     region->native = hmreg_mr_native(mr);
     region->mr = mr;
     region->domain = domain;
-    region->cached = cached;
     region->pid = getpid();
     region->own_key = has_own_key(region, call);
     region->fid.key = call->requested_key;

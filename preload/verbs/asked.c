@@ -18,7 +18,7 @@ static const struct passed_on no_address = {
                   "all memory (implicit on-demand paging), or an error"};
 static const struct passed_on on_demand = {
     "on-demand", "a registration with IBV_ACCESS_ON_DEMAND was passed on: the NIC pages its memory "
-                 "itself, so that nothing is pinned and a cache would save nothing"};
+                 "itself, so that nothing is pinned"};
 static const struct passed_on zero_based = {
     "zero-based", "a registration with IBV_ACCESS_ZERO_BASED was passed on"};
 static const struct passed_on windows = {

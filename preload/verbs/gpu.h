@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * --gpu: the registration of a device's memory where libibverbs itself cannot register it.
+ * --gpu: what libibverbs registers stays as it is; a device's memory that it cannot register, hmreg
+ * does. The struct ibv_mr is libibverbs' own in each case.
  */
 #ifndef HMREG_PRELOAD_VERBS_GPU_H
 #define HMREG_PRELOAD_VERBS_GPU_H
 
-#include "preload/verbs/asked.h"
+#include "preload/verbs/below.h"
 #include "preload/verbs/pd.h"
 
 /* Is it memory of a device, as far as a runtime in this process knows? */
 bool gpu_is_device(const void *addr, size_t length);
 
-/* Registers device memory by the best path of the NIC and the device. *native: its ibv_mr, with the
- * address and length that were asked for. NULL: it is no device memory, or there is no path, which
- * is recorded as a reason. Release it with hmreg_mr_close(). */
-struct hmreg_mr *gpu_reg(const struct asked *asked, struct ibv_mr **native, struct made *made);
+/* Passes the request on; if it fails, registers device memory by the best path of the NIC and the
+ * device: then *made has how. NULL: it failed, with libibverbs' errno, and why there is no path is
+ * recorded. */
+struct ibv_mr *gpu_reg(const struct verbs_request *request, struct made *made);
+
+/* As ibv_dereg_mr(). */
+int gpu_dereg(struct ibv_mr *mr);
 
 #endif

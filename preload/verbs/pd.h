@@ -14,13 +14,12 @@ struct made {
     uint8_t iface;  /* enum hmreg_iface */
     int16_t device; /* -1: host memory */
     uint8_t path;   /* enum hmreg_path */
-    bool hit;       /* it was registered already */
 };
 
 /* NULL: it cannot be opened; the reason is recorded. */
 struct hmreg_domain *pd_domain(struct ibv_pd *pd);
 
-/* The region's ibv_mr. *made: out, but for hit. */
+/* The region's ibv_mr. *made: out. */
 struct ibv_mr *pd_native(const struct hmreg_mr *region, struct made *made);
 
 /* Records why hmreg did not register: the failure's code, or the thread's last error. */

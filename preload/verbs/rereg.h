@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * ibv_rereg_mr() of a region that hmreg registered, or that is to become one of device memory: a
- * new registration takes the place of the old one, in the struct ibv_mr that the program has.
+ * ibv_rereg_mr() with --gpu. To or from device memory a new registration takes the place of the old
+ * one, in the struct ibv_mr that the program has.
  */
 #ifndef HMREG_PRELOAD_VERBS_REREG_H
 #define HMREG_PRELOAD_VERBS_REREG_H
@@ -19,9 +19,5 @@ struct rereg {
 
 /* As ibv_rereg_mr(). Where hmreg registered anew, *made has how. */
 int rereg(const struct rereg *call, struct made *made);
-
-/* The same of an object of hmreg's (handle.h) on a thread that is inside a call already: libibverbs
- * registers anew, and the old region ends later (handle_end_later()). Takes no lock of ours. */
-int rereg_inside(const struct rereg *call);
 
 #endif

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The calls of libibverbs, recorded. Each is passed on with its arguments, unless the mode answers
- * it (verbs_mode.h), and returns with the result and the errno of the real one. What the recorder
- * asks about the memory it asks afterwards.
+ * The calls of libibverbs, recorded. Each is passed on with its arguments, or with --gpu (gpu.h,
+ * rereg.h) perhaps made in another way, and returns with the result and the errno of the real one.
+ * What the recorder asks about the memory it asks afterwards.
  *
  * Not recorded: calls that libibverbs or hmreg makes itself, and probes for dmabuf support, which
  * pass an invalid descriptor and are meant to fail.
  */
+#include "preload/engine.h"
 #include "preload/guard.h"
 #include "preload/memory.h"
+#include "preload/mode.h"
 #include "preload/shadow.h"
 #include "preload/verbs/asked.h"
+#include "preload/verbs/gpu.h"
 #include "preload/verbs/origin.h"
-#include "preload/verbs/verbs_mode.h"
+#include "preload/verbs/rereg.h"
 
 #include <hmreg/hmreg.h>
 
@@ -20,21 +23,6 @@
 
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
-
-/* ---- begin and end of a call --------------------------------------------------------------- */
-
-/* A signal handler may leave something behind at any moment, also between the two. */
-static void leave(const struct guard *guard)
-{
-    const struct verbs_mode *mode = verbs_mode();
-
-    do {
-        if (mode && mode->is_behind())
-            mode->catch_up();
-        record_leave();
-    } while (mode && mode->is_behind() && record_enter());
-    guard_leave(guard);
-}
 
 /* ---- registrations ----------------------------------------------------------------------- */
 
@@ -83,21 +71,32 @@ static struct record_call new_call(const struct verbs_request *request, const vo
     };
 }
 
+/* Where hmreg registered. */
+static void tell(struct record_call *call, const struct made *made)
+{
+    call->how = RECORD_MADE;
+    call->iface = made->iface;
+    call->device = made->device;
+    call->path = made->path;
+}
+
 static struct ibv_mr *register_recorded(const struct verbs_request *request, const void *caller)
 {
     struct record_call call = new_call(request, caller);
-    const struct verbs_mode *mode = verbs_mode();
+    struct made made = {.path = HMREG_PATH_NONE};
     uint64_t began = record_now();
-    struct ibv_mr *mr = mode ? mode->reg(request, &call) : verbs_pass_on(request);
+    struct ibv_mr *mr = preload_mode()->gpu ? gpu_reg(request, &made) : verbs_pass_on(request);
     int error;
 
     call.ns = record_now() - began;
     error = errno;
     call.handle = mr;
     call.error = mr ? 0 : error ? error : EIO;
-    if (call.how == RECORD_PASSED)
+    if (mr && made.path != HMREG_PATH_NONE)
+        tell(&call, &made);
+    else
         find_path(request, &call);
-    if (mr && call.how != RECORD_HIT)
+    if (mr)
         call.memory = shadow_memory(call.addr, call.len);
     record_registered(&call);
     errno = error;
@@ -118,8 +117,8 @@ static bool is_of_program(const void *caller)
             "--by audit, or have it load libhmreg-ibverbs.so in libibverbs' place");
         return false;
     default:
-        /* hmreg's: with a mode they are our own, of any thread; without, a program's with hmreg. */
-        return !verbs_mode();
+        /* hmreg's: with --gpu they are our own, of any thread; without, a program's with hmreg. */
+        return !preload_mode()->gpu;
     }
 }
 
@@ -132,7 +131,7 @@ static struct ibv_mr *reg(const struct verbs_request *request, const void *calle
     if (probe || !request->pd || !guard_enter(&guard))
         return verbs_pass_on(request);
     mr = is_of_program(caller) ? register_recorded(request, caller) : verbs_pass_on(request);
-    leave(&guard);
+    guard_leave(&guard);
     return mr;
 }
 
@@ -259,15 +258,15 @@ static int rereg_recorded(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void 
 {
     struct verbs_request request = rereg_request(mr, flags, pd, addr, length, access);
     struct record_call call = new_call(&request, caller);
-    const struct verbs_mode *mode = verbs_mode();
+    struct made made = {.path = HMREG_PATH_NONE};
     struct record_dereg end;
     uint64_t began;
     int result, error;
 
     record_dereg_begin(mr, &end);
     began = record_now();
-    if (mode)
-        result = mode->rereg(mr, flags, pd, addr, length, access, &call);
+    if (preload_mode()->gpu)
+        result = rereg(&(struct rereg){mr, flags, pd, addr, length, access}, &made);
     else
         result = verbs_below()->rereg_mr(mr, flags, pd, addr, length, access, NULL);
     call.ns = record_now() - began;
@@ -278,19 +277,13 @@ static int rereg_recorded(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void 
         record_dereg_cancel(&end);
     else
         record_dereg_done(&end, 0, 0);
-    if (call.how == RECORD_PASSED)
+    if (!result && made.path != HMREG_PATH_NONE)
+        tell(&call, &made);
+    else
         find_path(&request, &call);
     record_registered(&call);
     errno = error;
     return result;
-}
-
-/* Is it hmreg's object, which libibverbs must not get? */
-static bool is_ours(struct ibv_mr *mr)
-{
-    const struct verbs_mode *mode = verbs_mode();
-
-    return mode && mode->is_ours(mr);
 }
 
 static int rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
@@ -299,43 +292,25 @@ static int rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr,
     struct guard guard;
     int result;
 
-    if (!mr || (flags & IBV_REREG_MR_CHANGE_PD && !pd))
+    if (!mr || (flags & IBV_REREG_MR_CHANGE_PD && !pd) || !guard_enter(&guard))
         return verbs_below()->rereg_mr(mr, flags, pd, addr, length, access, caller);
-    if (!guard_enter(&guard))
-        return is_ours(mr) ? verbs_mode()->rereg_inside(mr, flags, pd, addr, length, access)
-                           : verbs_below()->rereg_mr(mr, flags, pd, addr, length, access, caller);
     result = rereg_recorded(mr, flags, pd, addr, length, access, caller);
-    leave(&guard);
+    guard_leave(&guard);
     return result;
 }
 
-/* Deregisters, by the mode or the library below, and records the call. What is recorded of the
+/* Deregisters, and records the call. What is recorded of the
  * handle is taken before, since another thread's registration may get the handle after. */
 static int dereg_recorded(struct ibv_mr *mr)
 {
-    const struct verbs_mode *mode = verbs_mode();
     struct record_dereg end;
     uint64_t began;
     int result;
 
     record_dereg_begin(mr, &end);
     began = record_now();
-    result = mode ? mode->dereg(mr) : verbs_below()->dereg_mr(mr, NULL);
+    result = preload_mode()->gpu ? gpu_dereg(mr) : verbs_below()->dereg_mr(mr, NULL);
     record_dereg_done(&end, result, record_now() - began);
-    return result;
-}
-
-/* On a thread that is inside a call already. */
-static int dereg_inside(struct ibv_mr *mr, const void *caller)
-{
-    struct record_dereg end;
-    int result;
-
-    if (!is_ours(mr))
-        return verbs_below()->dereg_mr(mr, caller);
-    record_dereg_begin(mr, &end);
-    result = verbs_mode()->dereg_inside(mr);
-    record_dereg_done(&end, result, 0);
     return result;
 }
 
@@ -344,28 +319,25 @@ static int dereg_mr(struct ibv_mr *mr, const void *caller)
     struct guard guard;
     int result;
 
-    if (!mr)
+    if (!mr || !guard_enter(&guard))
         return verbs_below()->dereg_mr(mr, caller);
-    if (!guard_enter(&guard))
-        return dereg_inside(mr, caller);
     result = is_of_program(caller) ? dereg_recorded(mr) : verbs_below()->dereg_mr(mr, caller);
-    leave(&guard);
+    guard_leave(&guard);
     return result;
 }
 
 static int dealloc_pd(struct ibv_pd *pd)
 {
-    const struct verbs_mode *mode = verbs_mode();
     struct guard guard;
     int result;
 
-    if (!mode || !guard_enter(&guard))
+    if (!preload_mode()->gpu || !guard_enter(&guard))
         return verbs_below()->dealloc_pd(pd);
-    mode->closing_pd(pd);
+    engine_flush(pd);
     result = verbs_below()->dealloc_pd(pd);
     if (!result)
-        mode->closed_pd(pd);
-    leave(&guard);
+        engine_forget(pd);
+    guard_leave(&guard);
     return result;
 }
 
@@ -373,32 +345,30 @@ static int dealloc_pd(struct ibv_pd *pd)
  * address next. */
 static void unimport_pd(struct ibv_pd *pd)
 {
-    const struct verbs_mode *mode = verbs_mode();
     struct guard guard;
 
-    if (!mode || !guard_enter(&guard)) {
+    if (!preload_mode()->gpu || !guard_enter(&guard)) {
         verbs_below()->unimport_pd(pd);
         return;
     }
-    mode->closing_pd(pd);
-    mode->unimporting_pd(pd);
+    engine_flush(pd);
+    engine_detach(pd);
     verbs_below()->unimport_pd(pd);
-    leave(&guard);
+    guard_leave(&guard);
 }
 
 static int close_device(struct ibv_context *context)
 {
-    const struct verbs_mode *mode = verbs_mode();
     struct guard guard;
     int result;
 
-    if (!mode || !guard_enter(&guard))
+    if (!preload_mode()->gpu || !guard_enter(&guard))
         return verbs_below()->close_device(context);
-    mode->closing_device(context);
+    engine_flush_children(context);
     result = verbs_below()->close_device(context);
     if (!result)
-        mode->closed_device(context);
-    leave(&guard);
+        engine_forget_children(context);
+    guard_leave(&guard);
     return result;
 }
 

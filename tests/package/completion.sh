@@ -137,7 +137,7 @@ if [[ " $(each_command) " == *' run '* ]]; then
     check completion__run__program program_is_offered _hmreg "$hmreg" run --gpu --follow 5
     check completion__run_with_dashes__program program_is_offered _hmreg "$hmreg" run --
     check completion__run_by__values_are_those_accepted values_are_offered run --by
-    check completion__run_optional_value__offered_behind_its_sign offers 'write remote last-put' _hmreg "$hmreg" run --cache = ''
+    check completion__run_optional_value__offered_behind_its_sign offers 'watch' _hmreg "$hmreg" run --trace = ''
     check completion__run_options_of_the_program__not_ours offers '' _hmreg "$hmreg" run true --gp
 else
     skip completion__run "this build's command has no run"

@@ -20,16 +20,16 @@ static int record_something(bool set_user_id)
 
     if (set_user_id && !getauxval(AT_SECURE))
         return 77;
-    if (!mode->cache && !mode->gpu && !record_file())
+    if (!mode->watch && !mode->gpu && !record_file())
         return NONE;
-    return mode->cache && mode->gpu && record_file() ? 0 : 1;
+    return mode->watch && mode->gpu && record_file() ? 0 : 1;
 }
 
 /* A folder that the other user could write. */
 TEST(record__in_a_set_user_id_program__no_file_and_no_mode)
 {
     char folder[] = "/tmp/hmreg-test-XXXXXX", variable[64], command[64];
-    const char *environment[] = {"HMREG_RUN_MODE=cache,gpu", variable, NULL};
+    const char *environment[] = {"HMREG_RUN_MODE=trace=watch,gpu", variable, NULL};
     int status;
 
     assert_non_null(mkdtemp(folder));

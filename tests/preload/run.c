@@ -99,51 +99,39 @@ TEST(run__every_call__named_with_its_failure)
     assert_says(words_at(with(failures, "name", "EFAULT"), "text"), "not mapped");
     assert_string_equal(words_at(with(failures, "name", "EINVAL"), "call"), "ibv_rereg_mr");
     expect_totals(document, "processes/0", 5, 5, 0);
-    /* libibverbs makes it by another of these calls, which is not counted; no mode would save it.
+    /* libibverbs makes it by another of these calls, which is not counted; no cache would save it.
      */
     assert_int_equal(number_at(with(rows, "call", "ibv_reg_buf_mr"), "count"), 2);
     assert_int_equal(json_array_size(list_at(document, "processes/0/passed_on")), 0);
     assert_int_equal(number_at(document, "processes/0/again/count"), 0);
 }
 
-/* Of each mode what it saves beyond those before it. */
-TEST(run__registered_again__what_each_mode_saves)
+TEST(run__registered_again__what_a_cache_would_save)
 {
-    static const char *const modes[] = {"cache", "cache=write", "cache=remote"};
     static const char *const rights[] = {"read", "write", "remote"};
     static const int repeated[] = {3, 5, 9};
     json_t *document = report("kinds", 0, "");
     const json_t *rows = list_at(document, "processes/0/registrations");
 
     assert_int_equal(number_at(document, "processes/0/again/count"), 17);
+    assert_int_equal(number_at(document, "processes/0/again/saved"), 17);
+    assert_true(number_at(document, "processes/0/again/saved_ns") > 0);
     for (int i = 0; i < 3; i++) {
-        const json_t *mode = with(list_at(document, "processes/0/again/modes"), "mode", modes[i]);
-
-        assert_int_equal(number_at(mode, "count"), repeated[i]);
-        assert_true(number_at(mode, "ns") > 0);
         assert_int_equal(number_at(with(rows, "rights", rights[i]), "count"), repeated[i] + 1);
         assert_int_equal(json_is_true(json_object_get(with(rows, "rights", rights[i]), "remote")),
                          i == 2);
     }
 }
 
-TEST(run__receive_pending_at_the_deregistration__as_the_mode_says)
+TEST(run__receive_pending_at_the_deregistration__fails)
 {
-    static const struct {
-        const char *mode, *answer;
-    } runs[] = {
-        {"--trace", "local operation error\n"}, {"--gpu", "local operation error\n"},
-        {"--cache", "local operation error\n"}, {"--cache=write", "overwritten\n"},
-        {"--cache=remote", "overwritten\n"},    {"--cache=last-put", "local operation error\n"}};
+    static const char *const modes[] = {"--trace", "--gpu"};
 
-    for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
-        struct tool tool =
-            tool_run("run", runs[i].mode, "env", fake(), environment("PROGRAM"), "late");
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+        struct tool tool = tool_run("run", modes[i], "env", fake(), environment("PROGRAM"), "late");
 
         assert_int_equal(tool.status, 0);
-        assert_string_equal(tool.out, runs[i].answer);
-        if (!strcmp(runs[i].mode, "--cache"))
-            assert_says(tool.err, "--cache=write accepts that (local-write)");
+        assert_string_equal(tool.out, "local operation error\n");
     }
 }
 
@@ -235,7 +223,7 @@ TEST(run__module_that_links_libibverbs__reported)
 /* libibverbs' ibv_reg_mr() jumps to our ibv_reg_mr_iova2(), which must know that. */
 TEST(run__functions_looked_up_on_a_handle__passed_on_and_said)
 {
-    static const char *const modes[] = {"--trace", "--gpu", "--cache=write", "--cache=remote"};
+    static const char *const modes[] = {"--trace", "--gpu"};
 
     for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
         struct tool tool =
@@ -257,7 +245,7 @@ TEST(run__program__notices_nothing)
 
 TEST(run__program_without_standard_streams__their_numbers_stay_unused)
 {
-    static const char *const modes[] = {"--trace", "--gpu", "--cache"};
+    static const char *const modes[] = {"--trace", "--gpu"};
 
     for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
         struct tool tool = tool_run("run", modes[i], "env", fake(), environment("PROGRAM"), "bare");
@@ -278,19 +266,8 @@ TEST(run__text__tables_and_advice_on_standard_error)
     assert_string_equal(tool.out, "");
     assert_says(tool.err, "10 registrations of 40 KiB, 0 failed");
     assert_says(tool.err, "9 registrations repeated earlier ones");
-    assert_says(tool.err, "saved by --cache: nothing");
-    assert_says(tool.err, "saved by --cache=remote: at most 9 registrations, ");
-    assert_says(tool.err, "peers reach the memory after the program has deregistered it");
-    assert_null(strstr(tool.err, "saved by --cache=write"));
-    tool = tool_run("run", "env", fake(), environment("PROGRAM"), "kinds");
-    assert_says(tool.err, "saved by --cache: at most 3 registrations, ");
-    assert_says(tool.err, "saved by --cache=write: at most 5 registrations, ");
-    assert_says(tool.err, "a receive that is pending");
-    /* with rights for peers, which --cache does not keep */
-    tool = tool_run("run", "--cache", "env", fake(), environment("PROGRAM"), "again");
-    assert_says(tool.err, "9 registrations repeated earlier ones");
-    assert_says(tool.err, "or the reason is below");
-    assert_null(strstr(tool.err, "saved by"));
+    assert_says(tool.err, "a cache would save: at most 9 registrations, ");
+    assert_says(tool.err, "(--trace=watch tells)");
 }
 
 TEST(run__no_registration__said)
@@ -458,7 +435,7 @@ TEST(run__nccl__its_variable_unless_it_is_set)
 }
 
 /* A program that looks libibverbs' functions up on its own handle. */
-TEST(run__by_audit__looked_up_calls_seen_and_cached)
+TEST(run__by_audit__looked_up_calls_seen)
 {
     const char *program = getenv("LOOKED_UP");
     char file[] = "/tmp/hmreg-test-XXXXXX";
@@ -471,14 +448,14 @@ TEST(run__by_audit__looked_up_calls_seen_and_cached)
     fd = mkostemp(file, O_CLOEXEC);
     assert_true(fd >= 0);
     close(fd);
-    tool = tool_run("run", "--by", "audit", "--cache=write", "--json", "--output", file, "env",
-                    fake(), program, "reg__again");
+    tool = tool_run("run", "--by", "audit", "--json", "--output", file, "env", fake(), program,
+                    "reg__again");
     document = tool_keep(json_load_file(file, 0, NULL));
     unlink(file);
     assert_int_equal(tool.status, 0);
     assert_says(tool.out, "1 passed");
     assert_non_null(document);
-    assert_true(number_at(document, "processes/0/totals/hits") > 0);
+    assert_true(number_at(document, "processes/0/totals/registrations") > 0);
     assert_string_equal(words_at(document, "processes/0/by/0"), "preload");
     assert_string_equal(words_at(document, "processes/0/by/1"), "audit");
     tool = tool_run("run", "--by", "magic", "true");

@@ -136,7 +136,6 @@ TEST(read__plain_calls_and_a_monitor_that_makes_others__inval)
         {HMREG_MONITOR_DEFAULT, 0},        {HMREG_MONITOR_USERFAULTFD, -EINVAL},
         {HMREG_MONITOR_MEMHOOKS, -EINVAL}, {HMREG_MONITOR_IMPORT, 0},
         {HMREG_MONITOR_DISABLED, 0},       {HMREG_MONITOR_COUNTER, -EINVAL},
-        {HMREG_MONITOR_KDREG2, -EINVAL},
     };
     struct hmreg_config config = {.size = sizeof(config)};
     struct settings settings;
@@ -212,8 +211,11 @@ TEST(read__monitors_that_may_be_missing__an_alias_and_modules)
     assert_false(settings.monitor_if_there);
     setenv("FI_MR_CACHE_MONITOR", "kdreg2", 1);
     assert_ok(settings_read(NULL, &settings));
-    assert_int_equal(settings.monitor, HMREG_MONITOR_KDREG2);
-    assert_true(settings.monitor_if_there);
+    assert_int_equal(settings.monitor, HMREG_MONITOR_DEFAULT);
+    assert_false(settings.monitor_if_there);
+    assert_non_null(settings.monitor_missing);
+    assert_ok(settings_read(&config, &settings));
+    assert_null(settings.monitor_missing);
     setenv("FI_MR_CACHE_MONITOR", "counter", 1);
     assert_ok(settings_read(NULL, &settings));
     assert_int_equal(settings.monitor, HMREG_MONITOR_COUNTER);
@@ -360,7 +362,7 @@ TEST(read__wrong_config__inval)
         {{.size = SIZE_MAX}, "size of struct hmreg_config"},
         {{.size = sizeof(struct hmreg_config), .ifaces = 1u << HMREG_IFACE_COUNT}, "ifaces"},
         {{.size = sizeof(struct hmreg_config), .ifaces = UINT32_MAX}, "ifaces"},
-        {{.size = sizeof(struct hmreg_config), .monitor = 7}, "monitor is 7"},
+        {{.size = sizeof(struct hmreg_config), .monitor = 6}, "monitor is 6"},
         {{.size = sizeof(struct hmreg_config), .monitor = (enum hmreg_monitor) - 1},
          "monitor is -1"},
     };

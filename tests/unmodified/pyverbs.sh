@@ -43,7 +43,7 @@ alike() { # MODE
 
 ends plain
 check pyverbs__plain__registers registers
-for mode in trace gpu cache cache=write cache=remote; do
+for mode in trace gpu; do
     check "pyverbs__${mode}__each_test_ends_as_without_us" alike $mode
 done
 finish

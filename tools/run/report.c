@@ -45,7 +45,7 @@ static json_t *text_or_null(const char *text)
 static const char *how_name(unsigned how)
 {
     static const char *const names[RECORD_HOW_COUNT] = {
-        [RECORD_PASSED] = "passed on", [RECORD_MADE] = "by hmreg", [RECORD_HIT] = "from the cache"};
+        [RECORD_PASSED] = "passed on", [RECORD_MADE] = "by hmreg"};
 
     return names[how] ? names[how] : "?";
 }
@@ -146,7 +146,7 @@ static void set_rows(json_t *process, struct trace_view *view)
 static void set_totals(json_t *process, const struct trace_view *view)
 {
     struct view_row sum = {0};
-    uint64_t failed = 0, hits = 0;
+    uint64_t failed = 0;
     json_t *totals = doc_object();
 
     for (unsigned i = 0; i < view->row_count; i++) {
@@ -160,12 +160,10 @@ static void set_totals(json_t *process, const struct trace_view *view)
         sum.ends += row->ends;
         sum.end_ns += row->end_ns;
         sum.freed += row->freed + row->live_freed;
-        hits += row->key.how == RECORD_HIT ? row->count : 0;
     }
     set_number(totals, "registrations", sum.count);
     set_number(totals, "bytes", sum.bytes);
     set_number(totals, "ns", sum.ns);
-    set_number(totals, "hits", hits);
     set_number(totals, "failures", failed);
     set_number(totals, "deregistrations", sum.ends);
     set_number(totals, "deregistration_ns", sum.end_ns);
@@ -189,16 +187,11 @@ static bool is_libfabrics(const struct trace_view *view, const struct view_range
            !strncmp(slash ? slash + 1 : view->names[key->module], "libfabric.so", 12);
 }
 
-/* The mode that keeps regions with these rights. */
-static const char *const cache_modes[RECORD_RIGHTS_COUNT] = {
-    [RECORD_READ] = "cache", [RECORD_WRITTEN] = "cache=write", [RECORD_REMOTE] = "cache=remote"};
-
-/* Of the program's registrations that repeat an earlier one: those that each mode saves, and the
- * modes before it do not; and how many of libfabric's own do. */
+/* Of registrations that repeat an earlier one: the program's own, which a cache would save, and how
+ * many are libfabric's. */
 static void set_savings(json_t *again, const struct trace_view *view)
 {
-    uint64_t counts[RECORD_RIGHTS_COUNT] = {0}, ns[RECORD_RIGHTS_COUNT] = {0}, libfabrics = 0;
-    json_t *modes = doc_array();
+    uint64_t saved = 0, saved_ns = 0, libfabrics = 0;
 
     for (unsigned i = 0; i < view->range_count; i++) {
         const struct view_range *range = &view->ranges[i];
@@ -206,15 +199,13 @@ static void set_savings(json_t *again, const struct trace_view *view)
         if (is_libfabrics(view, range)) {
             libfabrics += range->count - 1;
         } else if (range->row < view->row_count) {
-            counts[view->rows[range->row].key.rights] += range->count - 1;
-            ns[view->rows[range->row].key.rights] += range->again_ns;
+            saved += range->count - 1;
+            saved_ns += range->again_ns;
         }
     }
-    for (unsigned i = 0; i < RECORD_RIGHTS_COUNT; i++)
-        doc_add(modes, doc_pack("{s:s, s:o, s:o}", "mode", cache_modes[i], "count",
-                                number(counts[i]), "ns", number(ns[i])));
     set_number(again, "libfabrics", libfabrics);
-    doc_set(again, "modes", modes);
+    set_number(again, "saved", saved);
+    set_number(again, "saved_ns", saved_ns);
 }
 
 /* Before set_rows(), which sorts the rows that ranges refer to. */
@@ -253,13 +244,9 @@ static void set_reasons(json_t *process, const struct trace_view *view)
                 doc_pack("{s:o, s:o, s:o}", "slug", doc_text(view->reasons[i].slug), "count",
                          number(view->reasons[i].count), "text", doc_text(view->reasons[i].text)));
     if (view->mode & RECORD_MODE_WRONG)
-        doc_add(
-            list,
-            doc_pack(
-                "{s:s, s:i, s:s}", "slug", "wrong-mode", "count", 1, "text",
-                "HMREG_RUN_MODE has a word that was left out; accepted are trace, "
-                "trace=watch, gpu, cache, cache=write, cache=remote, cache=last-put, separated by "
-                "commas"));
+        doc_add(list, doc_pack("{s:s, s:i, s:s}", "slug", "wrong-mode", "count", 1, "text",
+                               "HMREG_RUN_MODE has a word that was left out; accepted are trace, "
+                               "trace=watch, gpu, separated by commas"));
     doc_set(process, "passed_on", list);
 }
 
@@ -283,12 +270,6 @@ static json_t *modes_of(const struct trace_view *view)
     doc_add(modes, doc_text(view->mode & RECORD_MODE_WATCH ? "trace=watch" : "trace"));
     if (view->mode & RECORD_MODE_GPU)
         doc_add(modes, doc_text("gpu"));
-    if (view->mode & RECORD_MODE_LAST_PUT)
-        doc_add(modes, doc_text("cache=last-put"));
-    else if (view->mode & RECORD_MODE_CACHE)
-        doc_add(modes, doc_text(cache_modes[view->mode & RECORD_MODE_REMOTE  ? RECORD_REMOTE
-                                            : view->mode & RECORD_MODE_WRITE ? RECORD_WRITTEN
-                                                                             : RECORD_READ]));
     return modes;
 }
 

@@ -54,7 +54,7 @@ static const char *memory_words(const json_t *row, char buf[32])
 
 /* ---- registrations ----------------------------------------------------------------------- */
 
-/* Without the column "how" if all were passed on, as without --gpu and --cache. */
+/* Without the column "how" if all were passed on, as without --gpu. */
 static struct table *new_registrations(bool how)
 {
     static const char *const headings[] = {"NIC",   "rights", ">size from", ">count", ">bytes",
@@ -180,50 +180,15 @@ static void print_freed(const json_t *process)
                             looked_words(row, looked));
 }
 
-/* Past the deregistration: last-put does not. */
-static bool was_cached(const json_t *process)
+static void print_savings(const json_t *again, bool watched)
 {
-    const json_t *mode;
+    char count[64], time[32];
 
-    doc_each(mode, json_object_get(process, "modes"))
-        if (!strncmp(json_string_value(mode), "cache", 5))
-            return strcmp(json_string_value(mode), "cache=last-put");
-    return false;
-}
-
-/* Of those that the program made. */
-static const char *again_words(const json_t *process, uint64_t count)
-{
-    if (count && was_cached(process))
-        return " The memory had changed, or is never cached, as that of files is, with the "
-               "variables of a program that share a page with its file; or the reason is below.";
-    return "";
-}
-
-/* What each mode saves, and what it costs. */
-static void print_savings(const json_t *modes, bool watched)
-{
-    static const char *const words[] = {
-        "",
-        (" At a price: a receive that is pending when the program deregisters its buffer does not "
-         "fail then, and writes into the memory later, also where the program has freed it."),
-        " At a price: peers reach the memory after the program has deregistered it."};
-    char label[64], count[64], time[32];
-    const json_t *mode;
-
-    doc_each(mode, modes) {
-        snprintf(label, sizeof(label), "saved by --%s: ", doc_words(mode, "mode"));
-        if (mode_i < COUNT(words) && doc_number(mode, "count"))
-            print_paragraph(label, "%s%s, %s%s.%s", watched ? "" : "at most ",
-                            count_words(doc_number(mode, "count"), "registration", count),
-                            time_words(doc_number(mode, "ns"), time),
-                            watched ? ""
-                                    : ", if the memory was never freed in between "
-                                      "(--trace=watch tells)",
-                            words[mode_i]);
-        else if (!mode_i)
-            print_paragraph(label, "nothing: it keeps what is only sent from.");
-    }
+    print_paragraph("a cache would save: ", "%s%s, %s%s.", watched ? "" : "at most ",
+                    count_words(doc_number(again, "saved"), "registration", count),
+                    time_words(doc_number(again, "saved_ns"), time),
+                    watched ? ""
+                            : ", if the memory was never freed in between (--trace=watch tells)");
 }
 
 static void print_again(const json_t *process)
@@ -238,16 +203,14 @@ static void print_again(const json_t *process)
         return;
     if (own)
         snprintf(words, sizeof(words),
-                 " libfabric made %" PRIu64 " of them for itself, as its provider ofi_rxm does: "
-                 "over libfabric only the program's own are cached.",
+                 " libfabric made %" PRIu64 " of them for itself, as its provider ofi_rxm does.",
                  own);
     print_paragraph("registered again: ",
-                    "%s repeated earlier ones of the same range%s and rights, and took %s.%s%s",
+                    "%s repeated earlier ones of the same range%s and rights, and took %s.%s",
                     count_words(all, "registration", count), watched ? ", memory" : "",
-                    time_words(doc_number(again, "ns"), buf), words,
-                    again_words(process, all > own ? all - own : 0));
-    if (all > own && !was_cached(process))
-        print_savings(json_object_get(again, "modes"), watched);
+                    time_words(doc_number(again, "ns"), buf), words);
+    if (doc_number(again, "saved"))
+        print_savings(again, watched);
     table = table_new("address", ">length", ">times", ">time", "caller", NULL);
     doc_each(range, json_object_get(again, "ranges")) {
         if (range_i == MOST_RANGES)

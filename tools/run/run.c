@@ -393,22 +393,6 @@ static const char *take_trace(const char *value, void *options)
     return NULL;
 }
 
-static const char *take_cache(const char *value, void *options)
-{
-    struct run_options *to = options;
-
-    bool write = value && !strcmp(value, "write"), remote = value && !strcmp(value, "remote");
-    bool last_put = value && !strcmp(value, "last-put");
-
-    if (value && !write && !remote && !last_put)
-        return "--cache, --cache=write, --cache=remote and --cache=last-put are accepted";
-    to->cache = true;
-    to->write = to->write || write;
-    to->remote = to->remote || remote;
-    to->last_put = to->last_put || last_put;
-    return NULL;
-}
-
 static const char *take_by(const char *value, void *options)
 {
     ((struct run_options *)options)->audit = !strcmp(value, "audit");
@@ -423,12 +407,10 @@ static const char *take_word(const char *value, void *options)
 }
 
 static const struct option_def options[] = {
-    OPTION("trace", "[=MORE]", "only record, and repeats that a cache saves, MORE: watch",
+    OPTION("trace", "[=watch]", "only record; watch: repeats only of memory that was not freed",
            take_trace),
     OPTION_FLAG("gpu", "make registrations of device memory succeed",
                 offsetof(struct run_options, gpu)),
-    OPTION("cache", "[=MORE]", "keep regions sent from, and MORE: write, remote, last-put",
-           take_cache),
     OPTION("by", "WAY", "hook calls by: preload, audit; audit hooks dlsym(3) too", take_by),
     OPTION_JSON("JSON instead of tables; its keys are in hmreg-run(1)"),
     OPTION_NUMBER("follow", "SECONDS", "report again after so long, while the program runs",
@@ -453,8 +435,7 @@ const struct command command_run_program = {
         "callers, and how long that took; failures and what to do about them; regions\n"
         "never deregistered; memory freed while registered; ranges registered again and\n"
         "again, which a cache would save. The report goes to standard error, and on\n"
-        "SIGRTMIN so far. With --gpu and --cache hmreg makes registrations better:\n"
-        "hmreg-run(1) says how, and what the program may notice.\n",
+        "SIGRTMIN so far. hmreg-run(1) says what the program may notice.\n",
     .examples = "  hmreg run ib_write_bw\n"
                 "  hmreg run --json --output report.json -- ./program --its options\n"
                 "  mpirun -n 4 hmreg run --output report ./program\n"

@@ -15,7 +15,7 @@ enum run_status { RUN_FAILED = 125, RUN_NOT_EXECUTABLE = 126, RUN_NOT_FOUND = 12
 struct run_options {
     bool json;  /* first */
     bool watch; /* with trace */
-    bool trace, gpu, cache, write, remote, last_put;
+    bool trace, gpu;
     bool audit;       /* --by */
     unsigned seconds; /* between reports while the program runs; 0: none */
     const char *output;

@@ -120,13 +120,8 @@ bool environment_set(const struct run_options *options, const char *folder, char
         add_to("FI_PROVIDER_PATH", libraries, ':', false, RUN_PROVIDERS);
         add_to("FI_HOOK", "hmreg", ';', false, NULL);
     }
-    snprintf(mode, sizeof(mode), "trace%s%s%s", options->watch ? "=watch" : "",
-             options->gpu ? ",gpu" : "",
-             options->last_put ? ",cache=last-put"
-             : options->remote ? ",cache=remote"
-             : options->write  ? ",cache=write"
-             : options->cache  ? ",cache"
-                               : "");
+    snprintf(mode, sizeof(mode), "trace%s%s", options->watch ? "=watch" : "",
+             options->gpu ? ",gpu" : "");
     setenv("HMREG_RUN_MODE", mode, 1);
     setenv("HMREG_RUN_DIR", folder, 1);
     return true;

@@ -13,8 +13,7 @@
  *
  * The thread exists while a range is watched, and until counter_monitor_rest(). A watch counts
  * itself under the lock, and then looks whether the thread runs; under the lock a rest sees no
- * watch, and says that the thread does not run. While it does not, the gates look at a count that
- * equals `read`: no thread keeps the file, without which a device's page may go (kdreg2.h).
+ * watch, and says that the thread does not run.
  *
  * Slots are unwatched with the next watch, or UNWATCH_MOST at a time. Until then a change of the
  * range may be counted, which ends regions for which it was counted as well. A ring that was
@@ -32,7 +31,6 @@
 #include "core/base/thread.h"
 #include "core/monitor/change_queue.h"
 #include "core/monitor/counter/device.h"
-#include "core/monitor/counter/kdreg2.h"
 #include "core/monitor/counter/slots.h"
 #include "core/monitor/sharing.h"
 
@@ -65,11 +63,8 @@ struct counter_monitor {
     bool begins;                     /* no thread has waited for its beginning; under that lock */
     atomic_bool runs;                /* and it stays; cleared under the lock */
     atomic_bool stopping, lost;
-    /* The thread keeps the file, without which a device's page may go; gets read it until the end.
-     */
-    sem_t begun, ending;
+    sem_t begun;
     struct gate_counts counts;
-    uint64_t resting; /* what the gates compare while no thread runs */
     pthread_mutex_t lock;
     struct slots slots;
     uint32_t watches;            /* ranges that are watched, or about to be */
@@ -77,8 +72,8 @@ struct counter_monitor {
     uint32_t left_count;
 };
 
-/* The process's, by source; NULL: no library has opened it. */
-static struct counter_monitor *shared[COUNTER_SOURCES];
+/* The process's; NULL: no library has opened it. */
+static struct counter_monitor *shared;
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
@@ -89,7 +84,7 @@ static void read_ring(struct counter_monitor *counter)
     uint64_t index = atomic_load(&counter->counts.read);
 
     while (index != __atomic_load_n(counter->device.made, __ATOMIC_ACQUIRE)) {
-        index = counter->device.ops->read(&counter->device, index);
+        index = counter_device_read(&counter->device, index);
         atomic_store(&counter->counts.read, index);
     }
 }
@@ -120,12 +115,6 @@ static void lose(struct counter_monitor *counter)
 {
     if (!atomic_exchange(&counter->lost, true))
         changes_push(&(struct change){0, UINT64_MAX, .source = CHANGE_KERNEL});
-}
-
-static int update(const struct counter_monitor *counter, const uint32_t *unwatch, uint32_t count,
-                  struct hmreg_counter_range *watch)
-{
-    return counter->device.ops->update(&counter->device, unwatch, count, watch);
 }
 
 static bool is_usable(struct counter_monitor *counter)
@@ -160,10 +149,10 @@ static bool watch_stop_page(struct counter_monitor *counter)
         __atomic_load_n(&counter->device.counts[stop->slot], __ATOMIC_ACQUIRE) == stop->seq)
         return true;
     if (stop->end)
-        update(counter, &stop->slot, 1, NULL);
+        counter_device_update(&counter->device, &stop->slot, 1, NULL);
     *stop = (struct hmreg_counter_range){.start = (uintptr_t)counter->stop_page,
                                          .end = (uintptr_t)counter->stop_page + 1};
-    if (!update(counter, NULL, 0, stop))
+    if (!counter_device_update(&counter->device, NULL, 0, stop))
         return true;
     stop->end = 0;
     return false;
@@ -172,19 +161,16 @@ static bool watch_stop_page(struct counter_monitor *counter)
 #define PATIENCE 1000 /* ms */
 
 /* Waits for a count that it has not acknowledged. A stop before the stop page was watched is not
- * counted, and another file that has taken the descriptor's number would not wake the thread.
- * Where reading acknowledges, another thread may read the count of the stop page before this one
- * wakes. */
+ * counted, and another file that has taken the descriptor's number would not wake the thread. */
 static bool await_count(struct counter_monitor *counter)
 {
     struct pollfd poller = {.fd = counter->device.file.fd, .events = POLLIN};
-    bool (*acknowledge)(const struct counter_device *) = counter->device.ops->acknowledge;
-    bool wakes = watch_stop_page(counter) && acknowledge;
+    bool wakes = watch_stop_page(counter);
 
     if (atomic_load(&counter->stopping) || !is_usable(counter) ||
         poll(&poller, 1, wakes ? -1 : PATIENCE) < 0 || !is_usable(counter))
         return false;
-    return !acknowledge || acknowledge(&counter->device);
+    return counter_device_acknowledge(&counter->device);
 }
 
 static void await(sem_t *semaphore)
@@ -198,12 +184,10 @@ static void await(sem_t *semaphore)
 static void *listen_to_counts(void *arg)
 {
     struct counter_monitor *counter = arg;
-    bool (*keep)(const struct counter_device *) = counter->device.ops->keep;
-    bool kept = !keep || keep(&counter->device);
 
     thread_name("hmreg-monitor");
     counter->task = thread_task();
-    if (!kept || !owned_fd_is_open(&counter->device.file))
+    if (!owned_fd_is_open(&counter->device.file))
         lose(counter);
     sem_post(&counter->begun);
     while (!atomic_load(&counter->stopping) && !atomic_load(&counter->lost)) {
@@ -213,9 +197,6 @@ static void *listen_to_counts(void *arg)
             sleep_between_reads();
         while (!try_to_read(counter));
     }
-    await(&counter->ending);
-    if (keep && kept)
-        close(counter->device.file.fd); /* the thread's own */
     return NULL;
 }
 
@@ -233,24 +214,6 @@ static int map_own_memory(struct counter_monitor *counter)
     counter->stop_page = counter->memory + THREAD_STACK_BYTES;
     counter->page = page;
     return 0;
-}
-
-/* Gates compare the device's count from now on: the thread keeps the file. */
-static void begin_counting(struct counter_monitor *counter)
-{
-    if (!atomic_load(&counter->lost))
-        atomic_store(&counter->counts.made, counter->device.made);
-}
-
-/* Nothing is watched, or can be. What was counted is read first, while the file is kept. */
-static void end_counting(struct counter_monitor *counter)
-{
-    pthread_mutex_lock(&counter->lock);
-    if (!atomic_load(&counter->lost))
-        read_ring(counter);
-    __atomic_store_n(&counter->resting, atomic_load(&counter->counts.read), __ATOMIC_RELEASE);
-    atomic_store(&counter->counts.made, &counter->resting);
-    pthread_mutex_unlock(&counter->lock);
 }
 
 /* With sharing.h's lock held. */
@@ -272,7 +235,6 @@ static int start_thread(struct counter_monitor *counter)
     if (rc)
         return rc;
     counter->begins = false;
-    begin_counting(counter);
     atomic_store(&counter->runs, true);
     return 0;
 }
@@ -289,25 +251,22 @@ static void stop_thread(struct counter_monitor *counter)
     counter->begins = false;
     atomic_store(&counter->stopping, true);
     thread_discard(counter->stop_page, counter->page);
-    end_counting(counter);
-    sem_post(&counter->ending);
     thread_join(counter->thread, &counter->task);
     counter->running = false;
 }
 
-static int start(enum counter_source source, struct counter_monitor **out)
+static int start(struct counter_monitor **out)
 {
-    int (*const opens[])(uint32_t, struct counter_device *) = {counter_device_open, kdreg2_open};
     struct counter_monitor *counter = calloc(1, sizeof(*counter));
     int rc;
 
     if (!counter)
         return hmreg_fail(-ENOMEM, "hmreg has no memory for the monitor");
     counter->epoch = process_epoch_start();
-    rc = counter->epoch ? opens[source](MOST_RANGES, &counter->device) : -ENOMEM;
+    rc = counter->epoch ? counter_device_open(MOST_RANGES, &counter->device) : -ENOMEM;
     if (rc)
         goto free_counter;
-    atomic_init(&counter->counts.made, &counter->resting);
+    counter->counts.made = counter->device.made;
     rc = -ENOMEM;
     if (!slots_open(&counter->slots, counter->device.slots, counter->device.counts)) {
         hmreg_fail(-ENOMEM, "hmreg has no memory for the monitor");
@@ -318,14 +277,13 @@ static int start(enum counter_source source, struct counter_monitor **out)
         goto close_slots;
     pthread_mutex_init(&counter->lock, NULL);
     sem_init(&counter->begun, 0, 0);
-    sem_init(&counter->ending, 0, 0);
     *out = counter;
     return 0;
 
 close_slots:
     slots_close(&counter->slots);
 close_device:
-    counter->device.ops->close(&counter->device);
+    counter_device_close(&counter->device);
 free_counter:
     free(counter);
     return rc;
@@ -336,9 +294,8 @@ static void stop(struct counter_monitor *counter)
     stop_thread(counter);
     munmap(counter->memory, THREAD_STACK_BYTES + counter->page);
     slots_close(&counter->slots);
-    counter->device.ops->close(&counter->device);
+    counter_device_close(&counter->device);
     sem_destroy(&counter->begun);
-    sem_destroy(&counter->ending);
     pthread_mutex_destroy(&counter->lock);
     free(counter);
 }
@@ -347,37 +304,36 @@ static void stop(struct counter_monitor *counter)
 
 /* The device's page is not the child's, and other memory may be there. The stack stays mapped: in a
  * child made without fork handlers libc still lists the thread, by data that lies on the stack. */
-static void forget_parents(enum counter_source source)
+static void forget_parents(void)
 {
-    owned_fd_close(&shared[source]->device.file);
-    munmap(shared[source]->stop_page, shared[source]->page);
-    shared[source] = NULL;
+    owned_fd_close(&shared->device.file);
+    munmap(shared->stop_page, shared->page);
+    shared = NULL;
 }
 
-static void forget_all_parents(void)
+static void forget_in_child(void)
 {
-    for (enum counter_source source = 0; source < COUNTER_SOURCES; source++)
-        if (shared[source])
-            forget_parents(source);
+    if (shared)
+        forget_parents();
 }
 
 /* ---- clients ----------------------------------------------------------------------------- */
 
 /* In a child made without fork handlers (_Fork, clone) `shared` is still the parent's. */
-int counter_monitor_open(enum counter_source source, struct counter_monitor **out)
+int counter_monitor_open(struct counter_monitor **out)
 {
     int rc = 0;
 
-    if (!sharing_starts(forget_all_parents))
+    if (!sharing_starts(forget_in_child))
         return hmreg_fail(-ENOMEM, "hmreg has no memory for the monitor's fork handlers");
     sharing_lock();
-    if (shared[source] && !process_is(shared[source]->epoch))
-        forget_parents(source);
-    if (!shared[source])
-        rc = start(source, &shared[source]);
+    if (shared && !process_is(shared->epoch))
+        forget_parents();
+    if (!shared)
+        rc = start(&shared);
     if (!rc) {
-        shared[source]->users++;
-        *out = shared[source];
+        shared->users++;
+        *out = shared;
     }
     sharing_unlock();
     return rc;
@@ -387,7 +343,7 @@ void counter_monitor_close(struct counter_monitor *counter)
 {
     sharing_lock();
     if (!--counter->users) {
-        shared[shared[COUNTER_KDREG2] == counter ? COUNTER_KDREG2 : COUNTER_HMREG] = NULL;
+        shared = NULL;
         stop(counter);
     }
     sharing_unlock();
@@ -405,16 +361,15 @@ static uint32_t take_left(struct counter_monitor *counter, uint32_t left[UNWATCH
     return count;
 }
 
-static int fail_watch(const char *path, int rc)
+static int fail_watch(int rc)
 {
     if (rc == -ENOSPC)
-        return hmreg_fail(rc, "as many ranges are watched as %s permits", path);
+        return hmreg_fail(rc, "as many ranges are watched as /dev/hmreg permits");
     if (rc == -EDQUOT)
-        return hmreg_fail(-ENOSPC,
-                          "the user's processes watch as many ranges as %s permits one user "
-                          "(max_user_slots of hmreg_counter)",
-                          path);
-    return hmreg_fail_os(-rc, "%s cannot watch the range", path);
+        return hmreg_fail(
+            -ENOSPC, "the user's processes watch as many ranges as /dev/hmreg permits one user "
+                     "(max_user_slots of hmreg_counter)");
+    return hmreg_fail_os(-rc, "/dev/hmreg cannot watch the range");
 }
 
 /* A watch is counted before it is made, so that no rest ends the thread meanwhile. */
@@ -432,10 +387,9 @@ static void uncount_watch(struct counter_monitor *counter)
     pthread_mutex_unlock(&counter->lock);
 }
 
-static int fail_closed(const struct counter_monitor *counter)
+static int fail_closed(void)
 {
-    return hmreg_fail(-EBADF, "the program has closed the monitor's descriptor of %s",
-                      counter->device.ops->path);
+    return hmreg_fail(-EBADF, "the program has closed the monitor's descriptor of /dev/hmreg");
 }
 
 int counter_monitor_have_thread(struct counter_monitor *counter)
@@ -445,7 +399,7 @@ int counter_monitor_have_thread(struct counter_monitor *counter)
     if (atomic_load(&counter->runs))
         return 0;
     if (!is_usable(counter))
-        return fail_closed(counter);
+        return fail_closed();
     rc = sharing_lock_to_start();
     if (rc)
         return rc;
@@ -464,9 +418,9 @@ static int watch(struct counter_monitor *counter, struct hmreg_counter_range *ra
     pthread_mutex_lock(&counter->lock);
     count = take_left(counter, left);
     pthread_mutex_unlock(&counter->lock);
-    rc = update(counter, left, count, range);
+    rc = counter_device_update(&counter->device, left, count, range);
     if (rc)
-        return fail_watch(counter->device.ops->path, rc);
+        return fail_watch(rc);
     pthread_mutex_lock(&counter->lock);
     slots_enter(&counter->slots, range->slot, range->seq, range->start, range->end);
     pthread_mutex_unlock(&counter->lock);
@@ -479,7 +433,7 @@ int counter_monitor_watch(struct counter_monitor *counter, uint64_t start_addr, 
     int rc;
 
     if (!is_usable(counter))
-        return fail_closed(counter);
+        return fail_closed();
     count_watch(counter);
     rc = watch(counter, &range);
     if (rc)
@@ -501,7 +455,7 @@ void counter_monitor_unwatch(struct counter_monitor *counter, uint64_t start_add
         count = take_left(counter, left);
     pthread_mutex_unlock(&counter->lock);
     if (count && is_usable(counter))
-        update(counter, left, count, NULL);
+        counter_device_update(&counter->device, left, count, NULL);
 }
 
 /* ---- resting ----------------------------------------------------------------------------- */
@@ -533,9 +487,9 @@ static void leave_all(struct counter_monitor *counter)
     if (!is_usable(counter))
         return;
     if (count)
-        update(counter, left, count, NULL);
+        counter_device_update(&counter->device, left, count, NULL);
     if (counter->stop.end)
-        update(counter, &counter->stop.slot, 1, NULL);
+        counter_device_update(&counter->device, &counter->stop.slot, 1, NULL);
     counter->stop.end = 0;
 }
 

@@ -2,8 +2,7 @@
  *
  * The monitor counter: the kernel module hmreg_counter counts each change of a watched range, of
  * any memory and by whatever means, before it can be seen. One open file of its device serves the
- * whole process, and one thread while a range is watched. The monitor kdreg2 is the same on HPE's
- * module (kdreg2.h).
+ * whole process, and one thread while a range is watched.
  */
 #ifndef HMREG_CORE_MONITOR_COUNTER_COUNTER_H
 #define HMREG_CORE_MONITOR_COUNTER_COUNTER_H
@@ -15,12 +14,10 @@
 
 struct counter_monitor;
 
-enum counter_source { COUNTER_HMREG, COUNTER_KDREG2, COUNTER_SOURCES };
-
 /* Opens the device, or joins those that have; starts no thread. Each open is paired with one close.
  * -ENOENT: the module is not loaded; -EACCES, -EPERM, -EOPNOTSUPP, -EDQUOT; -ENOMEM, -EAGAIN,
  * -EMFILE, -ENFILE. */
-int counter_monitor_open(enum counter_source source, struct counter_monitor **out);
+int counter_monitor_open(struct counter_monitor **out);
 /* The client watches nothing any more. */
 void counter_monitor_close(struct counter_monitor *counter);
 

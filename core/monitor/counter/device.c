@@ -58,7 +58,9 @@ static int set_up(int fd, uint32_t most, struct counter_device *out)
 
 bool counter_device_is_there(void)
 {
-    return access(PATH, F_OK) == 0;
+    struct stat found;
+
+    return stat(PATH, &found) == 0;
 }
 
 static int map(int fd, struct counter_device *out)
@@ -79,8 +81,8 @@ static int map(int fd, struct counter_device *out)
 
 /* ---- operations -------------------------------------------------------------------------- */
 
-static int update(const struct counter_device *device, const uint32_t *unwatch, uint32_t count,
-                  struct hmreg_counter_range *watch)
+int counter_device_update(const struct counter_device *device, const uint32_t *unwatch,
+                          uint32_t count, struct hmreg_counter_range *watch)
 {
     struct hmreg_counter_update update = {.unwatch = (uintptr_t)unwatch,
                                           .unwatch_count = count,
@@ -92,7 +94,7 @@ static int update(const struct counter_device *device, const uint32_t *unwatch, 
 
 /* If the kernel may be writing that place of the ring again, the entry says nothing, and any range
  * may have changed. */
-static uint64_t read_ring(const struct counter_device *device, uint64_t index)
+uint64_t counter_device_read(const struct counter_device *device, uint64_t index)
 {
     const char *page = (const char *)device->page;
     const struct hmreg_counter_change *entry =
@@ -111,33 +113,26 @@ static uint64_t read_ring(const struct counter_device *device, uint64_t index)
     return index + 1;
 }
 
-static bool acknowledge(const struct counter_device *device)
+bool counter_device_acknowledge(const struct counter_device *device)
 {
     uint64_t generation;
 
     return read(device->file.fd, &generation, sizeof(generation)) > 0;
 }
 
-static void close_device(struct counter_device *device)
+void counter_device_close(struct counter_device *device)
 {
     munmap((void *)(uintptr_t)device->page, device->bytes);
     owned_fd_close(&device->file);
 }
 
-static const struct counter_device_ops ops = {.path = PATH,
-                                              .update = update,
-                                              .read = read_ring,
-                                              .acknowledge = acknowledge,
-                                              .close = close_device};
-
 int counter_device_open(uint32_t most, struct counter_device *out)
 {
-    struct counter_device made = {.ops = &ops, .file = {.fd = -1}};
-    struct stat found;
+    struct counter_device made = {.file = {.fd = -1}};
     int fd = -1, rc;
 
     /* Where there is none, a lack of descriptors does not matter. */
-    if (stat(PATH, &found) == 0)
+    if (counter_device_is_there())
         fd = high_fd(open(PATH, O_RDWR | O_CLOEXEC));
     if (fd < 0)
         return fail_open(errno);
@@ -149,7 +144,7 @@ int counter_device_open(uint32_t most, struct counter_device *out)
     }
     made.file = owned_fd_take(fd);
     made.made = (const uint64_t *)&made.page->generation;
-    made.counts = (uint64_t *)((uintptr_t)made.page + made.page->slot_offset);
+    made.counts = (const uint64_t *)((uintptr_t)made.page + made.page->slot_offset);
     *out = made;
     return 0;
 }

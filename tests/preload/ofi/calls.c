@@ -31,7 +31,7 @@ static struct {
     const struct fi_mr_attr *attr; /* of the last fi_mr_regattr() */
     struct fid_mr *shared;         /* given to each caller, as a provider with a cache does */
     unsigned uses;
-    bool inside;       /* record_inside() in the last registration */
+    bool inside;       /* the guard, in the last registration */
     bool inside_close; /* ...and in the last end of a domain */
     unsigned extra;
     struct fid_fabric *opens; /* whose domain is opened below */
@@ -42,7 +42,7 @@ static struct fi_ops_mr *simulated;
 
 static int close_domain(struct fid *fid)
 {
-    fabric.inside_close = record_inside();
+    fabric.inside_close = (record_guard.frame != 0);
     if (fabric.domain_close_code)
         return fabric.domain_close_code;
     if (fake_fabric.live)
@@ -69,7 +69,7 @@ static int regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flag
                    struct fid_mr **out)
 {
     fabric.attr = attr;
-    fabric.inside = record_inside();
+    fabric.inside = (record_guard.frame != 0);
     if (!fabric.shared)
         return simulated->regattr(fid, attr, flags, out);
     fabric.uses++;
@@ -230,23 +230,7 @@ static void only_in(bool right)
 
 static void only_traced(void)
 {
-    only_in(!preload_mode()->gpu && !preload_mode()->cache);
-}
-
-static void only_cached(void)
-{
-    only_in(preload_mode()->cache);
-}
-
-/* Do regions with these rights outlive their close? */
-static bool keeps(enum record_rights rights)
-{
-    const struct preload_mode *mode = preload_mode();
-
-    return mode->last_put             ? false
-           : rights == RECORD_READ    ? mode->cache
-           : rights == RECORD_WRITTEN ? mode->write
-                                      : mode->remote;
+    only_in(!preload_mode()->gpu);
 }
 
 static void only_gpu(void)
@@ -460,7 +444,7 @@ TEST(trace__domain_on_one_of_libibverbs__its_own_not_recorded)
     assert_int_equal(recorded(&before).passed, 0);
     assert_int_equal(recorded(&before).unknown, 0);
     end_above(domain);
-    assert_false(fabric.inside_close); /* the interposers give up what they cache */
+    assert_false(fabric.inside_close);
 }
 
 TEST(trace__domain_of_another_fabric_handed_through__hooked_once)
@@ -474,184 +458,23 @@ TEST(trace__domain_of_another_fabric_handed_through__hooked_once)
     end_above(domain);
 }
 
-/* ---- cache ------------------------------------------------------------------------------- */
-
-TEST(cache__two_regions_of_one_range__two_objects_of_one_registration)
-{
-    struct counts before = recorded(NULL), counts;
-    bool kept = keeps(RECORD_READ);
-    struct fid_domain *domain;
-    struct fid_mr *one, *two;
-
-    only_cached();
-    begin();
-    domain = open_hooked();
-    one = reg_ok(domain, FI_SEND);
-    two = reg_ok(domain, FI_SEND);
-    assert_ptr_not_equal(one, two);
-    assert_ptr_equal(fi_mr_desc(one), fi_mr_desc(two));
-    assert_int_equal(fi_mr_key(one), 5);
-    assert_int_equal(fake_fabric.regs, 1);
-    close_ok(one);
-    assert_int_equal(fake_fabric.live, 1);
-    close_ok(two);
-    assert_int_equal(fake_fabric.live, kept);
-    close_ok(reg_ok(domain, FI_SEND));
-    assert_int_equal(fake_fabric.regs, kept ? 1 : 2);
-    counts = recorded(&before);
-    assert_int_equal(counts.made, kept ? 1 : 2);
-    assert_int_equal(counts.hits, kept ? 2 : 1);
-    assert_int_equal(counts.ends, 3);
-    assert_int_equal(fake_fabric.live, kept); /* it is cached: closing the domain is not refused */
-    end(domain);
-}
-
 /* What is pending at the close names the region by its desc, which is looked up later. */
-TEST(close__access_pending__region_gone_unless_accepted)
+TEST(close__access_pending__region_gone)
 {
-    static const struct {
-        uint64_t access;
-        enum record_rights rights;
-    } regions[] = {{FI_SEND, RECORD_READ},
-                   {FI_SEND | FI_WRITE, RECORD_READ},
-                   {FI_RECV, RECORD_WRITTEN},
-                   {FI_READ | FI_WRITE, RECORD_WRITTEN},
-                   {FI_SEND | FI_RECV, RECORD_WRITTEN},
-                   {FI_SEND | FI_REMOTE_READ, RECORD_REMOTE}};
+    static const uint64_t rights[] = {FI_SEND, FI_RECV, FI_READ | FI_WRITE,
+                                      FI_SEND | FI_REMOTE_READ};
 
-    for (unsigned i = 0; i < sizeof(regions) / sizeof(regions[0]); i++) {
+    for (unsigned i = 0; i < sizeof(rights) / sizeof(rights[0]); i++) {
         struct fid_domain *domain;
 
         begin();
         fake_fabric.info->domain_attr->mr_mode = FI_MR_PROV_KEY;
         domain = open_hooked();
-        close_ok(reg_ok(domain, regions[i].access));
-        assert_int_equal(fake_fabric.given.attr.access, regions[i].access);
-        assert_int_equal(fake_fabric.live, keeps(regions[i].rights));
+        close_ok(reg_ok(domain, rights[i]));
+        assert_int_equal(fake_fabric.given.attr.access, rights[i]);
+        assert_int_equal(fake_fabric.live, 0);
         end(domain);
     }
-}
-
-TEST(cache__operations_of_a_region__go_to_the_provider)
-{
-    struct iovec part = {memory, 64};
-    struct fid object = {.fclass = FI_CLASS_CNTR};
-    struct fid_domain *domain;
-    struct fid_mr *mr;
-    uint64_t base = 0;
-    uint8_t raw[FAKE_RAW_BYTES];
-    size_t size = sizeof(raw);
-
-    only_cached();
-    begin();
-    domain = open_hooked();
-    mr = reg_ok(domain, FI_SEND);
-    assert_int_equal(fi_mr_bind(mr, &object, FI_REMOTE_WRITE), 0);
-    assert_ptr_equal(fake_fabric.bound, &object);
-    assert_int_equal(fake_fabric.bind_flags, FI_REMOTE_WRITE);
-    assert_int_equal(fi_mr_refresh(mr, &part, 1, 6), 0);
-    assert_memory_equal(&fake_fabric.refreshed_part, &part, sizeof(part));
-    assert_int_equal(fake_fabric.refreshed.flags, 6);
-    fake_fabric.enable_code = -FI_EOPBADSTATE;
-    assert_int_equal(fi_mr_enable(mr), -FI_EOPBADSTATE);
-    assert_int_equal(fi_mr_raw_attr(mr, &base, raw, &size, 0), 0);
-    assert_int_equal(base, 0x5000);
-    assert_int_equal(fi_set_ops(&mr->fid, "none", 0, NULL, NULL), -FI_ENOSYS);
-    close_ok(mr);
-    end(domain);
-}
-
-TEST(cache__region_open__domain_busy)
-{
-    struct fid_domain *domain;
-    struct fid_mr *mr;
-
-    only_cached();
-    begin();
-    domain = open_hooked();
-    mr = reg_ok(domain, FI_SEND);
-    assert_int_equal(fi_close(&domain->fid), -FI_EBUSY);
-    close_ok(mr);
-    end(domain);
-}
-
-TEST(cache__event_queue_bound__passed_on)
-{
-    struct fid queue = {.fclass = FI_CLASS_EQ};
-    struct counts before = recorded(NULL);
-    struct fid_domain *domain;
-
-    only_cached();
-    begin();
-    domain = open_hooked();
-    assert_int_equal(fi_domain_bind(domain, &queue, HMREG_BIND_REG_MR), 0);
-    assert_int_equal(fabric.domain_bind_flags, HMREG_BIND_REG_MR);
-    close_ok(reg_ok(domain, FI_SEND));
-    assert_int_equal(recorded(&before).passed, 1);
-    end(domain);
-}
-
-static void passed_on_in_mode(int mr_mode)
-{
-    struct counts before = recorded(NULL);
-    struct fid_domain *domain;
-
-    begin();
-    fake_fabric.info->domain_attr->mr_mode = mr_mode;
-    domain = open_hooked();
-    close_ok(reg_ok(domain, FI_SEND));
-    assert_int_equal(recorded(&before).passed, 1);
-    end(domain);
-}
-
-TEST(cache__mode_with_other_regions__passed_on)
-{
-    only_cached();
-    passed_on_in_mode(FI_MR_ENDPOINT);
-    passed_on_in_mode(FI_MR_RAW);
-    passed_on_in_mode(FI_MR_MMU_NOTIFY);
-    assert_true(reason("not-plain") >= 3);
-}
-
-TEST(cache__provider_without_room__cached_regions_give_way)
-{
-    struct fid_domain *domain;
-    struct fid_mr *mr = NULL;
-
-    only_in(keeps(RECORD_READ));
-    begin();
-    domain = open_hooked();
-    close_ok(reg_ok(domain, FI_SEND));
-    assert_int_equal(fake_fabric.live, 1);
-    fake_fabric.reg_code = -FI_ENOMEM;
-    fake_fabric.reg_failures = 1;
-    assert_int_equal(fi_mr_reg(domain, memory, 64, FI_REMOTE_READ, 0, 1, 0, &mr, NULL), 0);
-    assert_int_equal(fake_fabric.live, 1);
-    close_ok(mr);
-    end(domain);
-}
-
-TEST(cache__base_of_a_region__is_the_providers)
-{
-    union wide_attr given = {.words = {0}};
-    struct iovec iov = {memory, 100};
-    struct fid_domain *domain;
-    struct fid_mr *base, *mr = NULL;
-
-    only_cached();
-    begin();
-    fake_fabric.info->fabric_attr->api_version = FI_VERSION(2, 0);
-    domain = open_hooked();
-    base = reg_ok(domain, FI_SEND);
-    given.attr = (struct fi_mr_attr){.mr_iov = &iov, .iov_count = 1, .access = FI_SEND};
-    given.words[12] = (uintptr_t)base;
-    given.words[13] = 3; /* sub_mr_cnt */
-    assert_int_equal(fi_mr_regattr(domain, &given.attr, 0, &mr), 0);
-    assert_ptr_equal((void *)(uintptr_t)fake_fabric.given.words[12], fi_mr_desc(base));
-    assert_int_equal(fake_fabric.given.words[13], 3);
-    close_ok(mr);
-    close_ok(base);
-    end(domain);
 }
 
 /* ---- gpu --------------------------------------------------------------------------------- */
@@ -779,6 +602,104 @@ TEST(gpu__libfabric_without_dmabufs__left_to_libibverbs)
     assert_int_equal(recorded(&before).unknown, 0);
     end(domain);
     cuda->release(device);
+}
+
+/* ---- a region of hmreg's ------------------------------------------------------------------- */
+
+static const struct vendor *owner;
+static void *owned;
+
+/* Opens a domain, and registers device memory that the program does not claim. */
+static struct fid_mr *reg_ours(struct fid_domain **domain, uint32_t version)
+{
+    struct fid_mr *mr = NULL;
+
+    owner = cuda_or_skip();
+    owned = owner->alloc(DEVICE_BYTES);
+    *domain = open_importing(version);
+    assert_int_equal(reg_device(*domain, owned, FI_HMEM_SYSTEM, &mr), 0);
+    return mr;
+}
+
+static void end_ours(struct fid_domain *domain)
+{
+    end(domain);
+    owner->release(owned);
+}
+
+TEST(gpu__operations_of_a_region__go_to_the_provider)
+{
+    struct iovec part = {memory, 64};
+    struct fid object = {.fclass = FI_CLASS_CNTR};
+    struct fid_domain *domain;
+    struct fid_mr *mr = reg_ours(&domain, FI_VERSION(1, 20));
+    uint64_t base = 0;
+    uint8_t raw[FAKE_RAW_BYTES];
+    size_t size = sizeof(raw);
+
+    assert_int_equal(fi_mr_bind(mr, &object, FI_REMOTE_WRITE), 0);
+    assert_ptr_equal(fake_fabric.bound, &object);
+    assert_int_equal(fake_fabric.bind_flags, FI_REMOTE_WRITE);
+    assert_int_equal(fi_mr_refresh(mr, &part, 1, 6), 0);
+    assert_memory_equal(&fake_fabric.refreshed_part, &part, sizeof(part));
+    assert_int_equal(fake_fabric.refreshed.flags, 6);
+    fake_fabric.enable_code = -FI_EOPBADSTATE;
+    assert_int_equal(fi_mr_enable(mr), -FI_EOPBADSTATE);
+    assert_int_equal(fi_mr_raw_attr(mr, &base, raw, &size, 0), 0);
+    assert_int_equal(base, 0x5000);
+    assert_int_equal(fi_set_ops(&mr->fid, "none", 0, NULL, NULL), -FI_ENOSYS);
+    close_ok(mr);
+    end_ours(domain);
+}
+
+TEST(gpu__region_open__domain_busy_and_as_before)
+{
+    struct fid_domain *domain;
+    struct fid_mr *mr = reg_ours(&domain, FI_VERSION(1, 20)), *next = NULL;
+    struct counts before = recorded(NULL);
+
+    assert_int_equal(fi_close(&domain->fid), -FI_EBUSY);
+    close_ok(mr);
+    assert_int_equal(reg_device(domain, owned, FI_HMEM_SYSTEM, &next), 0);
+    assert_int_equal(recorded(&before).made, 1);
+    close_ok(next);
+    end_ours(domain);
+}
+
+/* Its event names the provider's region. */
+TEST(gpu__event_queue_bound__passed_on)
+{
+    struct fid queue = {.fclass = FI_CLASS_EQ};
+    struct fid_domain *domain;
+    struct fid_mr *mr = reg_ours(&domain, FI_VERSION(1, 20));
+    struct counts before = recorded(NULL);
+
+    close_ok(mr);
+    mr = NULL;
+    assert_int_equal(fi_domain_bind(domain, &queue, HMREG_BIND_REG_MR), 0);
+    assert_int_equal(fabric.domain_bind_flags, HMREG_BIND_REG_MR);
+    assert_int_equal(reg_device(domain, owned, FI_HMEM_SYSTEM, &mr), 0);
+    assert_int_equal(recorded(&before).passed, 1);
+    close_ok(mr);
+    end_ours(domain);
+}
+
+TEST(gpu__base_of_a_region__is_the_providers)
+{
+    union wide_attr given = {.words = {0}};
+    struct iovec iov = {memory, 100};
+    struct fid_domain *domain;
+    struct fid_mr *base = reg_ours(&domain, FI_VERSION(2, 0)), *mr = NULL;
+
+    given.attr = (struct fi_mr_attr){.mr_iov = &iov, .iov_count = 1, .access = FI_SEND};
+    given.words[12] = (uintptr_t)base;
+    given.words[13] = 3; /* sub_mr_cnt */
+    assert_int_equal(fi_mr_regattr(domain, &given.attr, 0, &mr), 0);
+    assert_ptr_equal((void *)(uintptr_t)fake_fabric.given.words[12], fi_mr_desc(base));
+    assert_int_equal(fake_fabric.given.words[13], 3);
+    close_ok(mr);
+    close_ok(base);
+    end_ours(domain);
 }
 
 /* hmreg stays open once it was needed, with its descriptors. */

@@ -19,9 +19,7 @@ struct counts recorded(const struct counts *before)
 
         if (row->state != RECORD_READY)
             continue;
-        *(row->key.how == RECORD_PASSED ? &counts.passed
-          : row->key.how == RECORD_MADE ? &counts.made
-                                        : &counts.hits) += row->count;
+        *(row->key.how == RECORD_PASSED ? &counts.passed : &counts.made) += row->count;
         if (row->key.how == RECORD_PASSED && row->key.path == HMREG_PATH_PEERMEM)
             counts.peermem += row->count;
         counts.ends += row->ends;

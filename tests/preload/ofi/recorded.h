@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 struct counts {
-    uint64_t passed, made, hits, ends, failures, unknown, again;
+    uint64_t passed, made, ends, failures, unknown, again;
     uint64_t peermem; /* of those passed on */
 };
 

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 static const char *const hows[RECORD_HOW_COUNT] = {
-    [RECORD_PASSED] = "passed", [RECORD_MADE] = "made", [RECORD_HIT] = "hit"};
+    [RECORD_PASSED] = "passed", [RECORD_MADE] = "made"};
 
 static const char *name_of(const char *const *names, unsigned count, unsigned at)
 {

@@ -23,21 +23,12 @@ bool bench_mode(const char *mode)
 {
     const char *words = getenv("HMREG_RUN_MODE"), *at = words ? strstr(words, mode) : NULL;
 
-    return at && !getenv("PRELOAD_PAST_US") &&
-           (at[strlen(mode)] == '\0' || at[strlen(mode)] == ',');
-}
-
-bool bench_keeps(int access)
-{
-    if (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ))
-        return bench_mode("cache=remote");
-    return bench_mode("cache=remote") || bench_mode("cache=write") ||
-           (access == READ && bench_mode("cache"));
+    return at && (at[strlen(mode)] == '\0' || at[strlen(mode)] == ',');
 }
 
 void bench_need(const char *mode)
 {
-    if (!bench_mode(mode) && !(!strcmp(mode, "cache") && bench_keeps(READ)))
+    if (!bench_mode(mode))
         test_skip("of mode %s", mode);
 }
 

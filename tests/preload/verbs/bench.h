@@ -24,11 +24,9 @@ void bench_close(struct bench *bench);
 /* The case has closed the device. */
 void bench_closed(void);
 
-/* Is this process run with the mode "gpu", "cache", "cache=write", "cache=remote"? */
+/* Is this process run with the mode "gpu"? */
 bool bench_mode(const char *mode);
-/* Does a registration with this access outlive its deregistration? */
-bool bench_keeps(int access);
-/* Skips the case unless it is; "cache" stands for all of these. */
+/* Skips the case unless it is. */
 void bench_need(const char *mode);
 
 /* Registrations since bench_open(). */

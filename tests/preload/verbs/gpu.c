@@ -66,6 +66,8 @@ __attribute__((constructor)) static void start_all(void)
     if (!vendor_load())
         return;
     bench = bench_open();
+    if (getenv("PRELOAD_COLD"))
+        ib.fork_init();
     other_begun = vendor_other_is_begun();
     bench_dereg(bench_reg(&bench, host, sizeof(host), LOCAL));
     bench_dereg(bench_reg(&bench, host, sizeof(host), REMOTE));
@@ -190,6 +192,31 @@ TEST(dealloc_pd__device_region__busy_until_it_ends)
     memory_close(&memory);
 }
 
+/* The kernel keeps what is registered in the protection domain. */
+TEST(unimport_pd__device_region__next_at_its_address_registers)
+{
+    struct bench bench = bench_open();
+    struct memory memory = memory_open();
+    struct ibv_pd *pd = bench.pd;
+    struct ibv_mr *held, *mr;
+
+    bench_need("gpu");
+    held = bench_reg(&bench, memory.device, LEN, REMOTE);
+    ib.unimport_pd(pd);
+    bench.pd = ib.alloc_pd(bench.device);
+    assert_ptr_equal(bench.pd, pd);
+    mr = bench_reg(&bench, memory.device + SKEW, PART, REMOTE);
+    assert_moves(&memory, mr->rkey, memory.device + SKEW, PART);
+    assert_moves(&memory, held->rkey, memory.device, LEN);
+    bench_dereg(mr);
+    assert_int_equal(ib.dealloc_pd(bench.pd), 0);
+    bench_dereg(held);
+    assert_int_equal(atomic_load(&ib.fake->live), 0);
+    assert_int_equal(ib.close_device(bench.device), 0);
+    bench_closed();
+    memory_close(&memory);
+}
+
 /* Device and host memory, in the same ibv_mr. */
 TEST(rereg__each_way__the_new_memory_by_the_new_key)
 {
@@ -251,6 +278,39 @@ TEST(rereg__driver_has_none__its_answer_and_the_old_region)
         bench_dereg(mr);
     }
     atomic_store(&ib.fake->no_rereg, 0);
+    munmap(host, LEN);
+    memory_close(&memory);
+}
+
+/* In a process of its own, since it is decided once. */
+TEST(rereg__to_device_memory_under_fork_init__the_drivers_answer)
+{
+    struct bench bench;
+    struct memory memory;
+    struct ibv_mr *mr;
+    char *host;
+    pid_t pid;
+
+    bench_need("gpu");
+    if (!getenv("PRELOAD_COLD")) {
+        pid = fork();
+        if (!pid) {
+            setenv("PRELOAD_COLD", "1", 1);
+            execl("/proc/self/exe", "preload", "rereg__to_device_memory_under_fork_init", NULL);
+            _exit(1);
+        }
+        test_await(pid);
+        return;
+    }
+    bench = bench_open();
+    memory = memory_open();
+    host = bench_map(NULL, LEN);
+    mr = bench_reg(&bench, host, LEN, REMOTE);
+    assert_int_equal(ib.rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, memory.device, PART, 0),
+                     IBV_REREG_MR_ERR_CMD);
+    assert_int_equal(errno, EFAULT);
+    assert_ptr_equal(mr->addr, host);
+    bench_dereg(mr);
     munmap(host, LEN);
     memory_close(&memory);
 }

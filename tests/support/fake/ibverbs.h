@@ -22,7 +22,6 @@ struct fake_ibverbs {
     atomic_uint regs, deregs, live, reregs;
     atomic_uint imported;  /* of those made, of a dmabuf */
     atomic_uint failed;    /* registrations that failed */
-    atomic_uint most;      /* not 0: one more region than this is ENOMEM */
     atomic_uint no_rereg;  /* not 0: the driver has no ibv_rereg_mr(), as Soft-RoCE's */
     atomic_uint fork_init; /* not 0: ibv_fork_init() is in force, on a kernel that needs it */
     atomic_int pid;        /* of the process whose regions these are */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A program that registers host memory and knows nothing of hmreg, under `hmreg run --cache`: what
- * the simulated NIC sees of it, and that nothing else changes. The cases that are of no mode hold
- * in every one.
+ * A program that registers host memory and knows nothing of hmreg, under `hmreg run`: in every mode
+ * the simulated NIC sees what it sees without.
  */
 #include "tests/preload/verbs/bench.h"
 
@@ -19,12 +18,11 @@ static char *reach(uint32_t key, const void *addr, size_t len, unsigned access)
 
 /* ---- one after the other ------------------------------------------------------------------ */
 
-TEST(reg__again__as_often_as_the_mode_says)
+TEST(reg__again__each_time)
 {
     static const int rights[] = {READ, IBV_ACCESS_RELAXED_ORDERING, LOCAL, REMOTE};
 
     for (unsigned i = 0; i < sizeof(rights) / sizeof(rights[0]); i++) {
-        bool kept = bench_keeps(rights[i] & ~IBV_ACCESS_RELAXED_ORDERING);
         struct bench bench = bench_open();
         char *memory = bench_map(NULL, PAGE);
 
@@ -34,8 +32,8 @@ TEST(reg__again__as_often_as_the_mode_says)
             assert_ptr_equal(reach(mr->lkey, memory + 3, 1000, (unsigned)rights[i]), memory + 3);
             bench_dereg(mr);
         }
-        assert_int_equal(bench_regs(&bench), kept ? 1 : 10);
-        assert_int_equal(atomic_load(&ib.fake->live), kept ? 1 : 0);
+        assert_int_equal(bench_regs(&bench), 10);
+        assert_int_equal(atomic_load(&ib.fake->live), 0);
         munmap(memory, PAGE);
         bench_close(&bench);
     }
@@ -43,7 +41,7 @@ TEST(reg__again__as_often_as_the_mode_says)
 
 /* A receive that the program has posted names its buffer by the key alone: the NIC looks the key up
  * when the message comes. A peer does so as well. */
-TEST(dereg__access_pending__refused_unless_accepted)
+TEST(dereg__access_pending__refused)
 {
     static const struct {
         int rights;
@@ -56,57 +54,16 @@ TEST(dereg__access_pending__refused_unless_accepted)
 
     for (unsigned i = 0; i < sizeof(pending) / sizeof(pending[0]); i++) {
         struct bench bench = bench_open();
-        char *memory = bench_map(NULL, PAGE), *found;
+        char *memory = bench_map(NULL, PAGE);
         struct ibv_mr *mr = bench_reg(&bench, memory, PAGE, pending[i].rights);
         uint32_t key = pending[i].access == IBV_ACCESS_LOCAL_WRITE ? mr->lkey : mr->rkey;
 
         assert_ptr_equal(reach(key, memory, PAGE, pending[i].access), memory);
         bench_dereg(mr);
-        found = reach(key, memory, PAGE, pending[i].access);
-        assert_ptr_equal(
-            found, bench_keeps(pending[i].rights & ~IBV_ACCESS_RELAXED_ORDERING) ? memory : NULL);
+        assert_null(reach(key, memory, PAGE, pending[i].access));
         munmap(memory, PAGE);
         bench_close(&bench);
     }
-}
-
-/* Whatever its rights: with the last deregistration the NIC no longer accepts its keys. */
-TEST(reg__again_while_held__shared_until_the_last_deregistration)
-{
-    static const int rights[] = {READ, LOCAL, REMOTE, REMOTE | IBV_ACCESS_RELAXED_ORDERING};
-
-    bench_need("cache=last-put");
-    for (unsigned i = 0; i < sizeof(rights) / sizeof(rights[0]); i++) {
-        struct bench bench = bench_open();
-        char *memory = bench_map(NULL, PAGE);
-        struct ibv_mr *a = bench_reg(&bench, memory, PAGE, rights[i]);
-        struct ibv_mr *b = bench_reg(&bench, memory, PAGE, rights[i]);
-        uint32_t key = a->lkey;
-
-        assert_int_equal(b->lkey, key);
-        bench_dereg(a);
-        assert_ptr_equal(reach(key, memory, PAGE, (unsigned)rights[i]), memory);
-        bench_dereg(b);
-        assert_null(reach(key, memory, PAGE, (unsigned)rights[i]));
-        assert_int_equal(bench_regs(&bench), 1);
-        munmap(memory, PAGE);
-        bench_close(&bench);
-    }
-}
-
-/* Peers may reach what was registered and nothing else, whatever else is cached. */
-TEST(reg__remote_part_of_a_cached_range__its_own_bounds)
-{
-    struct bench bench = bench_open();
-    char *memory = bench_map(NULL, 2 * PAGE);
-    struct ibv_mr *mr;
-
-    bench_dereg(bench_reg(&bench, memory, 2 * PAGE, REMOTE));
-    mr = bench_reg(&bench, memory, PAGE, REMOTE);
-    assert_non_null(reach(mr->rkey, memory, PAGE, IBV_ACCESS_REMOTE_READ));
-    assert_null(reach(mr->rkey, memory + PAGE, 1, IBV_ACCESS_REMOTE_READ));
-    bench_dereg(mr);
-    munmap(memory, 2 * PAGE);
 }
 
 TEST(reg__twice_at_once__two_objects)
@@ -347,7 +304,7 @@ TEST(rereg__refused__its_answer_and_the_old_region)
         assert_ptr_equal(reach(mr->lkey, memory, PAGE, (unsigned)each_rights[i % 3]), memory);
         assert_int_equal(atomic_load(&ib.fake->live), 1);
         bench_dereg(mr);
-        assert_int_equal(atomic_load(&ib.fake->live), bench_keeps(each_rights[i % 3]));
+        assert_int_equal(atomic_load(&ib.fake->live), 0);
         munmap(memory, PAGE);
         bench_close(&bench);
     }
@@ -433,7 +390,7 @@ TEST(unimport_pd__next_at_its_address__registers_anew)
     munmap(memory, 2 * PAGE);
 }
 
-TEST(close_device__with_cached_regions__nothing_is_left)
+TEST(close_device__with_protection_domains__nothing_is_left)
 {
     char *memory = bench_map(NULL, PAGE);
 
@@ -450,35 +407,6 @@ TEST(close_device__with_cached_regions__nothing_is_left)
         free(other);
     }
     munmap(memory, PAGE);
-}
-
-TEST(dereg__twice__refused)
-{
-    struct bench bench = bench_open();
-    char *memory = bench_map(NULL, PAGE);
-    struct ibv_mr *mr;
-
-    bench_need("cache");
-    mr = bench_reg(&bench, memory, PAGE, READ);
-    bench_dereg(mr);
-    assert_int_equal(ib.dereg_mr(mr), EINVAL);
-    munmap(memory, PAGE);
-}
-
-/* What is cached and not in use makes room for what the program registers itself. */
-TEST(reg__no_more_regions__cached_ones_make_room)
-{
-    struct bench bench = bench_open();
-    char *memory = bench_map(NULL, 16 * PAGE);
-    struct ibv_mr *mr;
-
-    atomic_store(&ib.fake->most, 8);
-    for (int i = 0; i < 16; i++)
-        bench_dereg(bench_reg(&bench, memory + i * PAGE, PAGE, LOCAL));
-    mr = bench_reg(&bench, memory, PAGE, REMOTE | IBV_ACCESS_MW_BIND);
-    bench_dereg(mr);
-    atomic_store(&ib.fake->most, 0);
-    munmap(memory, 16 * PAGE);
 }
 
 /* ---- threads and processes ------------------------------------------------------------------ */
@@ -563,13 +491,12 @@ TEST(reg__thread_that_was_cancelled__done_first)
 /* The child ends its copy of the parent's region, and has a NIC of its own. */
 static int child(struct bench *parents, struct ibv_mr *mr, char *memory)
 {
-    bool ours = bench_keeps(LOCAL) || bench_mode("cache=last-put");
     unsigned ended = atomic_load(&ib.fake->deregs);
     struct ibv_context *device;
     struct ibv_device **list = ib.get_device_list(NULL);
     struct ibv_pd *pd;
 
-    if (ib.dereg_mr(mr) || atomic_load(&ib.fake->deregs) != ended + !ours)
+    if (ib.dereg_mr(mr) || atomic_load(&ib.fake->deregs) != ended + 1)
         return 1;
     device = ib.open_device(list[0]);
     pd = ib.alloc_pd(device);
@@ -601,24 +528,17 @@ TEST(fork__child_registers__the_parents_are_untouched)
 /* A child has one thread at first, whatever other cases have started. */
 static int count_tasks(char *memory)
 {
-    bool last_put = bench_mode("cache=last-put");
     struct ibv_device **list = ib.get_device_list(NULL);
     struct ibv_context *device = ib.open_device(list[0]);
     struct ibv_pd *pd = ib.alloc_pd(device);
     struct ibv_mr *mr;
 
-    if (!bench_keeps(REMOTE) && !last_put) {
-        mr = ib.reg_mr(pd, memory, PAGE, REMOTE);
-        if (!mr || ib.dereg_mr(mr) || test_threads() != 1)
-            return 2;
-    }
-    mr = ib.reg_mr(pd, memory, PAGE, READ);
-    return mr && !ib.dereg_mr(mr) && test_threads() == (bench_keeps(READ) || last_put ? 2 : 1) ? 0
-                                                                                               : 3;
+    mr = ib.reg_mr(pd, memory, PAGE, REMOTE);
+    return mr && !ib.dereg_mr(mr) && test_threads() == 1 ? 0 : 2;
 }
 
 /* A program that makes a user namespace must have one thread. */
-TEST(reg__nothing_is_cached_yet__the_process_has_one_thread)
+TEST(reg__the_first__the_process_has_one_thread)
 {
     char *memory;
 
@@ -628,33 +548,6 @@ TEST(reg__nothing_is_cached_yet__the_process_has_one_thread)
         test_skip("a monitor may have a thread of its own");
     memory = bench_map(NULL, PAGE);
     test_in_child(count_tasks(memory));
-    munmap(memory, PAGE);
-}
-
-/* In a process of its own, since it is decided once. */
-TEST(fork_init__in_force__nothing_is_cached)
-{
-    struct bench bench;
-    char *memory;
-    pid_t pid;
-
-    if (!getenv("PRELOAD_COLD")) {
-        pid = fork();
-        if (!pid) {
-            setenv("PRELOAD_COLD", "1", 1);
-            execl("/proc/self/exe", "preload", "fork_init__in_force", NULL);
-            _exit(1);
-        }
-        test_await(pid);
-        return;
-    }
-    bench = bench_open();
-    memory = bench_map(NULL, PAGE);
-    assert_int_equal(ib.fork_init(), 0);
-    for (int i = 0; i < 2; i++)
-        bench_dereg(bench_reg(&bench, memory, PAGE, LOCAL));
-    assert_int_equal(bench_regs(&bench), 2);
-    assert_int_equal(atomic_load(&ib.fake->live), 0);
     munmap(memory, PAGE);
 }
 
