@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Tokens and remotes: the cost to pack and open one, to find an address, and the memory of very
- * many. "hmreg" is a provider without peers of its own, as libfabric's and verbs' are; "hmreg
- * loopback" carries an address in each token and keeps a peer. All regions have one range, and all
- * tokens come from this process. The key table is in host memory and has an entry for each token.
+ * many, on a provider that does nothing else. All regions have one range, and all tokens come from
+ * this process. The key table is in host memory and has an entry for each token.
  */
 #include "bench/actor.h"
 #include "bench/fixture.h"
 #include "bench/bench.h"
 #include "core/remote/token.h"
 
-#include <hmreg/loopback.h>
 #include <hmreg/table.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -157,24 +155,15 @@ static void without_life(struct peers *peers)
 
 /* ---- the contestants -------------------------------------------------------------------- */
 
-static struct hmreg_domain *open_domain(const char *who)
-{
-    struct hmreg_state *state = subject_hmreg_disabled.open(&subject_hmreg_disabled, COUNT);
-
-    if (who)
-        hmreg_must(hmreg_domain_open_loopback(state->lib, NULL, NULL, &state->domain),
-                   "hmreg_domain_open_loopback");
-    return state->domain;
-}
-
 static void *open_peers(const void *arg)
 {
+    struct hmreg_state *state = subject_hmreg_disabled.open(&subject_hmreg_disabled, COUNT);
     struct peers *peers = calloc(1, sizeof(*peers));
     char *base = fixture_reserve(COUNT);
 
     if (!peers)
         leave("no memory");
-    peers->domain = open_domain(arg);
+    peers->domain = state->domain;
     for (size_t i = 0; i < COUNT; i++)
         hmreg_must(hmreg_mr_reg(peers->domain, base + i * REGION_BYTES, REGION_BYTES,
                                 HMREG_REMOTE_WRITE, 0, i, 0, &peers->mrs[i], NULL),
@@ -252,12 +241,7 @@ static void sample_peers(void *state, int worker, double *values)
 
 /* ---- very many -------------------------------------------------------------------------- */
 
-struct memory_task {
-    const char *loopback;
-    size_t count;
-};
-
-static void *open_task(const void *arg)
+static void *open_count(const void *arg)
 {
     return (void *)arg;
 }
@@ -265,36 +249,32 @@ static void *open_task(const void *arg)
 /* Opens them COUNT at a time; all stay open. The array of remotes is not counted. */
 static void sample_memory(void *state, int worker, double *values)
 {
-    const struct memory_task *task = state;
-    struct peers *peers = open_peers(task->loopback);
-    struct hmreg_remote **remotes = malloc(task->count * sizeof(struct hmreg_remote *));
+    const size_t *all = state;
+    struct peers *peers = open_peers(NULL);
+    struct hmreg_remote **remotes = malloc(*all * sizeof(struct hmreg_remote *));
     double before, begun;
 
     if (!remotes)
         leave("no memory");
-    for (size_t i = 0; i < task->count; i++)
+    for (size_t i = 0; i < *all; i++)
         remotes[i] = peers->remotes[0];
     before = anonymous_bytes();
     begun = now_ns();
-    for (size_t i = 0; i < task->count; i += COUNT) {
+    for (size_t i = 0; i < *all; i += COUNT) {
         size_t count = COUNT;
 
         hmreg_must(hmreg_remote_open_many(peers->domain, peers->tokens, COUNT * peers->token_size,
                                           remotes + i, &count),
                    "hmreg_remote_open_many");
     }
-    values[1] = (now_ns() - begun) / (double)task->count;
-    values[0] = (anonymous_bytes() - before) / (double)task->count;
+    values[1] = (now_ns() - begun) / (double)*all;
+    values[0] = (anonymous_bytes() - before) / (double)*all;
 }
 
 static void measure_memory(size_t count)
 {
-    static const struct job job = {.open = open_task, .sample = sample_memory};
-    struct memory_task tasks[] = {{NULL, count}, {"loopback", count}};
-    const struct contestant contestants[] = {
-        {.who = "hmreg", .job = &job, .arg = &tasks[0]},
-        {.who = "hmreg loopback", .job = &job, .arg = &tasks[1]},
-    };
+    static const struct job job = {.open = open_count, .sample = sample_memory};
+    const struct contestant contestants[] = {{.who = "hmreg", .job = &job, .arg = &count}};
     char bytes[40], open[40];
     const struct measure both[] = {{bytes, "bytes"}, {open, "ns"}};
 
@@ -401,13 +381,10 @@ static void measure_ranks(void)
 void measure_remotes(void)
 {
     static const struct job job = {.open = open_peers, .sample = sample_peers, .steady = true};
-    const struct contestant contestants[] = {
-        {.who = "hmreg", .job = &job},
-        {.who = "hmreg loopback", .job = &job, .arg = "loopback"},
-    };
+    const struct contestant contestants[] = {{.who = "hmreg", .job = &job}};
 
     progress("remotes: tokens, remotes and addresses");
-    contest(measures, VALUES, contestants, 2, plan.fresh, plan.turns);
+    contest(measures, VALUES, contestants, 1, plan.fresh, plan.turns);
     for (size_t count = 100000; count <= plan.most_regions; count *= 10)
         measure_memory(count);
     measure_ranks();

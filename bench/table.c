@@ -191,9 +191,7 @@
         ROW(UNMAP_PART, "not watched, its neighbour is", "unmap-beside", monitor, "disabled"),     \
         ROW(UNMAP_PART, "cached", "unmap-cached", monitor, "without hmreg")
 
-#define REMOTES(words, measure)                                                                    \
-    ROW("tokens and remotes", words, measure, "hmreg", NULL),                                      \
-        ROW("tokens and remotes", words, measure, "hmreg loopback", NULL)
+#define REMOTES(words, measure) ROW("tokens and remotes", words, measure, "hmreg", NULL)
 
 #define RANKS(words, measure) ROW("100,000 ranks on 8 rails", words, measure, "hmreg", NULL)
 

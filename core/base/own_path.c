@@ -7,7 +7,6 @@
 #include "core/base/own_path.h"
 
 #include "core/base/high_fd.h"
-#include "core/base/unmapped_user.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,6 +33,56 @@ static int close_and_refuse(int fd, int error)
 {
     close(fd);
     return refuse(error);
+}
+
+/* ---- users ------------------------------------------------------------------------------ */
+
+/* The kernel shows each user without a number in this user namespace as the same number, 65534
+ * unless an operator chose another, which a process may have as its own as well: then equal numbers
+ * do not mean the same user. */
+#define UNMAPPED_USER 65534u /* the kernel's default */
+
+/* Reads a short file; "": it cannot be read. */
+static void read_short(const char *path, char *text, size_t room)
+{
+    int fd = high_fd(open(path, O_RDONLY | O_CLOEXEC));
+    ssize_t got = fd < 0 ? -1 : read(fd, text, room - 1);
+
+    if (fd >= 0)
+        close(fd);
+    text[got > 0 ? got : 0] = '\0';
+}
+
+/* Is there no such user: has this user namespace a number for every user of the machine? The lines
+ * of the map are "first first-outside count". Of a longer map than is read here: no. */
+static bool unmapped_user_none(void)
+{
+    unsigned long long sum = 0;
+    char text[1024], *at = text;
+
+    read_short("/proc/self/uid_map", text, sizeof(text));
+    while (*at) {
+        char *end = at;
+
+        for (int i = 0; i < 3; i++) {
+            unsigned long long number = strtoull(at, &end, 10);
+
+            if (end == at)
+                return sum == UINT32_MAX;
+            sum += i == 2 ? number : 0;
+            at = end;
+        }
+    }
+    return sum == UINT32_MAX;
+}
+
+/* The number of the users without one. */
+static uid_t unmapped_user(void)
+{
+    char text[32];
+
+    read_short("/proc/sys/kernel/overflowuid", text, sizeof(text));
+    return text[0] ? (uid_t)strtoul(text, NULL, 10) : UNMAPPED_USER;
 }
 
 /* Is it the effective user, and no other one? */

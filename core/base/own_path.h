@@ -4,7 +4,7 @@
  * name leads to is refused. Used in other users' programs (preload/) and by the command, root's
  * too, whose names may lie in folders that other users fill.
  *
- * "Ours": the effective user's, where no other user can have its number (unmapped_user.h). A
+ * "Ours": the effective user's, where no other user can have its number. A
  * stranger: a user who is neither that one nor root. A folder is
  * open to strangers if one owns it, or if its group or everybody may write to it. A name is
  * followed component by component, each opened relative to the folder before it:

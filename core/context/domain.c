@@ -95,22 +95,6 @@ static void no_revoke(void *self, struct hmreg_mr_keys *mr)
 {
 }
 
-static int no_address(void *self, uint8_t *buf, size_t *size)
-{
-    *size = 0;
-    return 0;
-}
-
-static int no_remote_open(void *self, const uint8_t *address, size_t size, void **out)
-{
-    *out = NULL;
-    return 0;
-}
-
-static void no_remote_close(void *self, void *remote)
-{
-}
-
 static enum provider_room no_room(void *self, int rc)
 {
     return PROVIDER_ROOM_UNKNOWN;
@@ -144,9 +128,6 @@ static struct provider_ops complete(const struct provider_ops *given)
     ops.raw_key = ops.raw_key ? ops.raw_key : no_raw_key;
     ops.map_raw = ops.map_raw ? ops.map_raw : no_map_raw;
     ops.unmap_raw = ops.unmap_raw ? ops.unmap_raw : no_unmap_raw;
-    ops.address = ops.address ? ops.address : no_address;
-    ops.remote_open = ops.remote_open ? ops.remote_open : no_remote_open;
-    ops.remote_close = ops.remote_close ? ops.remote_close : no_remote_close;
     ops.objects = ops.objects ? ops.objects : no_objects;
     ops.destroy = ops.destroy ? ops.destroy : no_destroy;
     return ops;
@@ -363,7 +344,6 @@ int domain_init(struct hmreg_domain *domain, struct hmreg *lib, const struct pro
 {
     domain->lib = lib;
     domain->ops = complete(ops);
-    domain->has_peers = ops->remote_open;
     domain->caps = *caps;
     if (domain->caps.iov_limit > MOST_RANGES)
         domain->caps.iov_limit = MOST_RANGES;

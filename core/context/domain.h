@@ -70,7 +70,6 @@ struct hmreg_domain {
     enum hmreg_way ways[HMREG_WAY_COUNT]; /* of path dmabuf, ended by NONE; none: by the pair, see
                                              core/context/ways.h */
     bool sync_memops;
-    bool has_peers; /* the provider keeps an object for each open remote */
     enum hmreg_policy policy;
     enum hmreg_cover cover;
     uint64_t cover_max; /* bytes; UINT64_MAX: no limit */

@@ -51,13 +51,6 @@ static int find_end(struct hmreg *lib, const void *addr, size_t len, bool writte
     return 0;
 }
 
-int hmreg_copy_check(struct hmreg *lib, const void *addr, size_t len, bool written)
-{
-    struct end end;
-
-    return find_end(lib, addr, len, written, &end);
-}
-
 static bool needs_vendor(const struct end *end)
 {
     return end->found.range.kind == HMREG_MEM_DEVICE || end->found.range.kind == HMREG_MEM_MANAGED;

@@ -67,6 +67,8 @@ struct provider_caps {
     bool data_direct;         /* reg() takes the ways of data direct */
     bool pcie;                /* the NIC reaches memory through PCIe only, so that it is better off
                                  with the PCIe mapping of memory behind a coherent link */
+    uint64_t number;          /* not 0: peers are domains of this process, which open the domain's
+                                 tokens; the number names it among them */
     bool pins;                /* the kernel pins registered host memory, and counts it against
                                  RLIMIT_MEMLOCK */
 };
@@ -177,13 +179,6 @@ struct provider_ops {
     int (*map_raw)(void *self, uint64_t base, const uint8_t *raw, size_t size, uint64_t *key);
     int (*unmap_raw)(void *self, uint64_t key);
 
-    /* Writes the bytes that every token of this domain carries for remote_open (loopback: the
-     * owner's socket address). *size: in capacity, out bytes needed. NULL: tokens carry none. */
-    int (*address)(void *self, uint8_t *buf, size_t *size);
-    /* Opens a peer from its address bytes. hmreg_remote_priv() returns *out. */
-    int (*remote_open)(void *self, const uint8_t *address, size_t size, void **out);
-    void (*remote_close)(void *self, void *remote);
-
     /* How many objects of the provider that belong to the domain are open:
      * hmreg_domain_close() refuses while there are any (-EBUSY). */
     unsigned (*objects)(void *self);
@@ -221,10 +216,6 @@ void *hmreg_domain_priv(const struct hmreg_domain *domain, const char *provider_
  * returned; the caller must not hold a lock that revoke() takes. */
 void hmreg_domain_settle(struct hmreg_domain *domain);
 
-/* For a transfer in pieces: checks that hmreg_copy() could read all of [addr, addr + len), which is
- * no empty range, or store there (written), and fails as it does. Any thread. */
-int hmreg_copy_check(struct hmreg *lib, const void *addr, size_t len, bool written);
-
 /* Mark an asynchronous registration as pending (its key is not available yet), and as complete. */
 void hmreg_mr_pending(struct hmreg_mr *mr);
 void hmreg_mr_complete(struct hmreg_mr *mr);
@@ -249,8 +240,10 @@ int hmreg_mr_subrange(const struct hmreg_mr *mr, const char *provider_name, cons
 void hmreg_mr_subrange_token(const struct hmreg_mr *mr, const struct provider_subrange *subrange,
                              uint64_t access, uint64_t key, uint8_t *out);
 
-/* The provider's private part of a remote; NULL if remote is NULL or another provider's. */
-void *hmreg_remote_priv(const struct hmreg_remote *remote, const char *provider_name);
+/* The provider's private part of the remote's domain, and in *number the number of the domain whose
+ * token it is (caps.number). NULL if remote is NULL or another provider's. */
+void *hmreg_remote_priv(const struct hmreg_remote *remote, const char *provider_name,
+                        uint64_t *number);
 
 #pragma GCC visibility pop
 

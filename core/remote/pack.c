@@ -29,7 +29,7 @@ struct draft {
     uint8_t *raw;       /* few_raw, or on the heap: raw_room bytes */
     size_t raw_room;
     uint8_t few_segments[TOKEN_FEW_SEGMENTS * TOKEN_SEGMENT_BYTES];
-    uint8_t address[TOKEN_MAX_BLOB];
+    uint64_t number; /* the domain's, little-endian */
     uint8_t few_raw[TOKEN_MAX_BLOB];
 };
 
@@ -219,7 +219,6 @@ static int describe(const struct hmreg_mr *mr, uint64_t begin, uint64_t end, str
 {
     const struct hmreg_domain *domain = mr->domain;
     struct token *token = &draft->token;
-    size_t address_size = sizeof(draft->address);
     int rc = begin_draft(draft, mr);
 
     if (rc)
@@ -232,16 +231,14 @@ static int describe(const struct hmreg_mr *mr, uint64_t begin, uint64_t end, str
         .len = end - begin,
         .access = mr_body(mr)->access & HMREG_ACCESS_REMOTE,
         .segment = draft->segment,
-        .address = draft->address,
+        .address_size = domain->caps.number ? sizeof(draft->number) : 0,
+        .address = (const uint8_t *)&draft->number,
         .raw = draft->raw,
     };
+    draft->number = htole64(domain->caps.number);
     strncpy(token->provider, domain->ops.name, sizeof(token->provider) - 1);
     /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): end_draft() frees what the draft has */
-    rc = add_registrations(draft, mr, begin, end);
-    rc = rc ? rc : domain->ops.address(domain->self, draft->address, &address_size);
-    if (!rc)
-        token->address_size = (uint16_t)address_size;
-    return rc;
+    return add_registrations(draft, mr, begin, end);
 }
 
 /* ---- checks ----------------------------------------------------------------------------- */

@@ -26,7 +26,7 @@ struct remote_segment {
 
 struct hmreg_remote {
     struct hmreg_domain *domain;
-    void *priv; /* the provider's */
+    uint64_t number; /* of the owner's domain in this process; 0: tokens of its kind have none */
     uint64_t len;
     uint64_t instance, generation; /* of the token */
     uint16_t iface;
@@ -119,6 +119,25 @@ static int check_kind(const struct hmreg_domain *domain, const struct token *tok
     return 0;
 }
 
+/* Where tokens have the number of the owner's domain: is that one of this process? */
+static int find_owner(const struct hmreg_domain *domain, const struct token *token,
+                      uint64_t *number)
+{
+    *number = 0;
+    if (!domain->caps.number)
+        return 0;
+    if (token->address_size != sizeof(*number))
+        return hmreg_fail(-EBADMSG, "token: its address has %u bytes, a %s one has %zu",
+                          token->address_size, domain->ops.name, sizeof(*number));
+    if (token->instance != domain->lib->epoch)
+        return hmreg_fail(-EHOSTUNREACH,
+                          "token: made by another process, and %s domains reach their own only; "
+                          "libfabric's shm and tcp reach others",
+                          domain->ops.name);
+    *number = token_word(token->address);
+    return 0;
+}
+
 /* NULL: no memory. */
 static struct hmreg_remote *make(struct hmreg_domain *domain, const struct token *token)
 {
@@ -129,7 +148,6 @@ static struct hmreg_remote *make(struct hmreg_domain *domain, const struct token
     if (!remote)
         return NULL;
     remote->domain = domain;
-    remote->priv = NULL;
     remote->len = token->len;
     remote->instance = token->instance;
     remote->generation = token->generation;
@@ -146,33 +164,23 @@ static struct hmreg_remote *make(struct hmreg_domain *domain, const struct token
     return remote;
 }
 
-static int connect_fabric(struct hmreg_remote *remote, const struct token *token)
-{
-    struct hmreg_domain *domain = remote->domain;
-    int rc = token->raw_size ? map_raw_keys(remote, token) : 0;
-
-    if (rc)
-        return rc;
-    rc = domain->ops.remote_open(domain->self, token->address, token->address_size, &remote->priv);
-    if (rc)
-        unmap_raw_keys(remote);
-    return rc;
-}
-
 static int open_token(struct hmreg_domain *domain, const uint8_t *bytes, size_t size,
                       struct hmreg_remote **out)
 {
     struct hmreg_remote *remote;
     struct token token;
+    uint64_t number = 0;
     int rc = token_read(bytes, size, &token);
 
     rc = rc ? rc : check_kind(domain, &token);
+    rc = rc ? rc : find_owner(domain, &token, &number);
     if (rc)
         return rc;
     remote = make(domain, &token);
     if (!remote)
         return hmreg_fail(-ENOMEM, "hmreg has no memory for a remote");
-    rc = connect_fabric(remote, &token);
+    remote->number = number;
+    rc = token.raw_size ? map_raw_keys(remote, &token) : 0;
     if (rc) {
         free(remote);
         return rc;
@@ -213,15 +221,18 @@ void hmreg_remote_close(struct hmreg_remote *remote)
 {
     if (!remote || domain_check(remote->domain))
         return;
-    remote->domain->ops.remote_close(remote->domain->self, remote->priv);
     unmap_raw_keys(remote);
     atomic_fetch_sub(&remote->domain->remotes, 1);
     free(remote);
 }
 
-void *hmreg_remote_priv(const struct hmreg_remote *remote, const char *provider_name)
+void *hmreg_remote_priv(const struct hmreg_remote *remote, const char *provider_name,
+                        uint64_t *number)
 {
-    return remote && !strcmp(remote->domain->ops.name, provider_name) ? remote->priv : NULL;
+    if (!remote)
+        return NULL;
+    *number = remote->number;
+    return hmreg_domain_priv(remote->domain, provider_name);
 }
 
 /* ---- opening many ----------------------------------------------------------------------- */
@@ -393,22 +404,23 @@ int hmreg_remote_renew(struct hmreg_remote *remote, const void *token, size_t si
 
 bool remote_links_hold(const struct hmreg_domain *domain)
 {
-    return domain->caps.mr_mode & HMREG_MR_RAW || domain->has_peers;
+    return domain->caps.mr_mode & HMREG_MR_RAW;
 }
 
 static bool same_kind(const struct hmreg_domain *one, const struct hmreg_domain *other)
 {
-    return one == other ||
-           (one && one->ops.name == other->ops.name && one->has_peers == other->has_peers &&
-            !((one->caps.mr_mode ^ other->caps.mr_mode) & HMREG_MR_RAW));
+    return one == other || (one && one->ops.name == other->ops.name &&
+                            !((one->caps.mr_mode ^ other->caps.mr_mode) & HMREG_MR_RAW));
 }
 
 static int read_one(const struct hmreg_domain *domain, const uint8_t *bytes, size_t size,
                     struct token *token)
 {
+    uint64_t number;
     int rc = token_read(bytes, size, token);
 
     rc = rc ? rc : check_kind(domain, token);
+    rc = rc ? rc : find_owner(domain, token, &number);
     if (!rc && token->segments > 1)
         rc = hmreg_fail(-EXDEV,
                         "the region has %u segments, each with its address and key: an entry "
@@ -427,18 +439,6 @@ static int map_one_key(struct hmreg_domain *domain, const struct token *token, u
                                     key);
 }
 
-static int hold(struct hmreg_domain *domain, const struct token *token, struct remote_link *link)
-{
-    int rc = token->raw_size ? map_one_key(domain, token, &link->key) : 0;
-
-    if (rc)
-        return rc;
-    rc = domain->ops.remote_open(domain->self, token->address, token->address_size, &link->priv);
-    if (rc && token->raw_size)
-        domain->ops.unmap_raw(domain->self, link->key);
-    return rc;
-}
-
 /* Not inlined: its locals are not saved and guarded for each token of an all-gather. */
 static __attribute__((noinline)) int link_in_full(struct hmreg_domain *domain, const uint8_t *bytes,
                                                   size_t size, struct remote_links *links,
@@ -455,10 +455,9 @@ static __attribute__((noinline)) int link_in_full(struct hmreg_domain *domain, c
     segment = token_segment(token, 0);
     out->base = segment.base;
     out->key = segment.key;
-    out->priv = NULL;
     if (remote_links_hold(domain))
-        rc = hold(domain, token, out);
-    else
+        rc = map_one_key(domain, token, &out->key);
+    else if (!domain->caps.number)
         links->domain = domain;
     out->access = rc ? 0 : token->access;
     if (length)
@@ -479,7 +478,6 @@ int remote_link(struct hmreg_domain *domain, const uint8_t *bytes, size_t size,
     out->base = segment.base;
     out->key = segment.key;
     out->access = last->access;
-    out->priv = NULL;
     if (length)
         *length = last->size;
     return 0;
@@ -487,8 +485,7 @@ int remote_link(struct hmreg_domain *domain, const uint8_t *bytes, size_t size,
 
 void remote_unlink(struct hmreg_domain *domain, const struct remote_link *link)
 {
-    domain->ops.remote_close(domain->self, link->priv);
-    if (domain->caps.mr_mode & HMREG_MR_RAW)
+    if (remote_links_hold(domain))
         domain->ops.unmap_raw(domain->self, link->key);
 }
 

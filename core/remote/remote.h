@@ -11,7 +11,6 @@
 struct remote_link {
     uint64_t base, key;
     uint64_t access; /* 0: no link */
-    void *priv;      /* the provider's */
 };
 
 /* What links of one all-gather share: the last token that was read in full, and the domain for
@@ -22,7 +21,7 @@ struct remote_links {
     const struct hmreg_domain *domain;
 };
 
-/* Does an open link hold anything: a mapped key, or an object of the provider? */
+/* Does an open link hold a mapped key? */
 bool remote_links_hold(const struct hmreg_domain *domain);
 
 /* Opens the token that begins at bytes, of which `size` can be read, as hmreg_remote_open() on a

@@ -8,7 +8,7 @@
  *     16 u32 flags (0)        20 u32 extension bytes (16)
  *     24 u64 access           32 char provider[8]
  *     40 segments of { u64 base, u64 length, u64 key }
- *        address bytes, raw key bytes
+ *        address bytes: none, or the u64 number of the domain in its process; raw key bytes
  *        with raw keys: u64 base of the first one
  *        extension bytes: u64 instance, u64 generation, and what later versions add
  *        u32 CRC-32 of all bytes before it

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * A domain that needs no fabric (libhmreg-loopback). Its regions have keys and access rights, as a
- * fabric's have; peers are processes of the same user on the same machine that have a token
- * of the domain, which contains a secret. The target checks each access, so an access that breaks a
- * rule fails and changes nothing. Use it for tests, for programs that run on one machine, and to
- * measure the cost of this library without a fabric's.
+ * fabric's have; peers are loopback domains of the same process. The target checks each access, so
+ * an access that breaks a rule fails and changes nothing. Use it for tests, and to measure the cost
+ * of this library without a fabric's. Between processes use libfabric's shm or tcp (hmreg/ofi.h).
  */
 #ifndef HMREG_LOOPBACK_H
 #define HMREG_LOOPBACK_H
@@ -32,7 +31,7 @@ struct hmreg_loopback_config {
  * Opens a loopback domain. loopback and config may be NULL for the defaults.
  * -EINVAL: lib or out is NULL, or a size, key_size or iov_limit is out of range,
  * or mr_mode has an unknown bit, or BASIC or SCALABLE together with another.
- * -HMREG_EBADFLAGS: config->flags. -ENOMEM. Any other error is getrandom(2)'s.
+ * -HMREG_EBADFLAGS: config->flags. -ENOMEM.
  */
 int hmreg_domain_open_loopback(struct hmreg *lib, const struct hmreg_loopback_config *loopback,
                                const struct hmreg_domain_config *config, struct hmreg_domain **out);
@@ -85,8 +84,7 @@ int hmreg_loopback_eq_read(struct hmreg_loopback_eq *eq, struct hmreg_loopback_e
  * was closed or is not enabled yet, or the key is raw and was not mapped). -EACCES: the region does
  * not grant this access, or requires another authorization key than the local domain's. -ERANGE:
  * outside the region. -EFAULT: pages there were never refreshed (HMREG_MR_MMU_NOTIFY).
- * -EHOSTUNREACH: the peer's process or domain is gone or does not accept the token. -EIO, -EFAULT:
- * copying failed.
+ * -EHOSTUNREACH: the peer's domain is closed. -EIO, -EFAULT: copying failed.
  */
 int hmreg_loopback_write(struct hmreg_remote *remote, const void *local, size_t len, void *desc,
                          uint64_t raddr, uint64_t key);

@@ -55,7 +55,8 @@ int hmreg_mr_pack_many(struct hmreg_mr *const *mrs, size_t count, void *buf, siz
  * -EINVAL: an argument is NULL, or domain is a group (use hmreg_remote_open_rails()).
  * -EBADMSG: not a token, truncated, or damaged. -EPROTONOSUPPORT: a token of a newer format.
  * -EXDEV: a token of another provider kind, or of a group's region (use hmreg_token_rail()), or
- * only one of the two domains has raw keys.
+ * only one of the two domains has raw keys. -EHOSTUNREACH: a token of a loopback domain of another
+ * process.
  */
 int hmreg_remote_open(struct hmreg_domain *domain, const void *token, size_t size,
                       struct hmreg_remote **remote);

@@ -10,49 +10,37 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <search.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <unistd.h>
 
 #define KNOWN_MODES ((HMREG_MR_HMEM << 1) - 1)
 #define BASIC_MEANS (HMREG_MR_VIRT_ADDR | HMREG_MR_ALLOCATED | HMREG_MR_PROV_KEY)
 #define MAX_IOV     64
 
-/* The domains of this process, for peers within it. */
+/* The domains of this process, for their peers. A forked child's copy has its parent's too, of
+ * which it opens no token; a thread that it lacks may hold the lock. */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t list_idle = PTHREAD_COND_INITIALIZER;
 static struct loopback *list;
-static int fork_error; /* 0: the fork handlers are registered */
+static atomic_ullong last_number;
+static int fork_error; /* 0: the fork handler is registered */
 
-/* Fork handlers: in the child, no missing thread may hold the list's lock or wait for it. */
-static void lock_list(void)
+static void renew_lock_in_child(void)
 {
-    pthread_mutex_lock(&list_lock);
-}
-
-static void unlock_list(void)
-{
-    pthread_mutex_unlock(&list_lock);
-}
-
-static void unlock_list_in_child(void)
-{
+    list_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     list_idle = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
-    unlock_list();
 }
 
 static __attribute__((constructor)) void handle_forks(void)
 {
-    fork_error = pthread_atfork(lock_list, unlock_list, unlock_list_in_child);
+    fork_error = pthread_atfork(NULL, NULL, renew_lock_in_child);
 }
 
 /* ---- raw keys of peers ------------------------------------------------------------------ */
 
 struct mapped_key {
     uint64_t mapped; /* first member: the tree compares it; the local key */
-    uint64_t key, secret;
+    uint64_t key, serial;
 };
 
 static int map_raw(void *self, uint64_t base, const uint8_t *raw, size_t size, uint64_t *key)
@@ -68,9 +56,9 @@ static int map_raw(void *self, uint64_t base, const uint8_t *raw, size_t size, u
     if (!made)
         return hmreg_fail(-ENOMEM, "hmreg has no memory for a mapped key");
     memcpy(&made->key, raw, 8);
-    memcpy(&made->secret, raw + 8, 8);
+    memcpy(&made->serial, raw + 8, 8);
     pthread_mutex_lock(&loopback->lock);
-    made->mapped = ++loopback->next_mapped;
+    made->mapped = ++loopback->last_mapped;
     kept = tsearch(made, &loopback->mapped, compare_keys);
     if (kept)
         *key = made->mapped;
@@ -110,7 +98,7 @@ static int translate_key(struct loopback *loopback, struct loopback_access *acce
     found = tfind(&access->key, &loopback->mapped, compare_keys);
     if (found) {
         access->key = (*found)->key;
-        access->secret = (*found)->secret;
+        access->serial = (*found)->serial;
     }
     pthread_mutex_unlock(&loopback->lock);
     if (found)
@@ -123,37 +111,13 @@ static int translate_key(struct loopback *loopback, struct loopback_access *acce
 
 /* ---- peers ------------------------------------------------------------------------------ */
 
-/* A peer's domain. All remotes of it share one. */
-struct peer {
-    struct loopback *loopback; /* the initiator's */
-    struct loopback_address address;
-    struct wire_client *client; /* NULL: the peer is in this process */
-    size_t remotes;
-};
-
-static int address(void *self, uint8_t *buf, size_t *size)
-{
-    struct loopback *loopback = self;
-    int rc = 0;
-
-    pthread_mutex_lock(&loopback->lock);
-    if (!loopback->server)
-        rc = wire_server_start(loopback, &loopback->here, &loopback->server);
-    pthread_mutex_unlock(&loopback->lock);
-    if (rc)
-        return rc;
-    memcpy(buf, &loopback->here, LOOPBACK_ADDRESS_BYTES);
-    *size = LOOPBACK_ADDRESS_BYTES;
-    return 0;
-}
-
-/* Finds the domain with this nonce in this process and takes a reference; NULL: closed. */
-static struct loopback *hold(uint64_t nonce)
+/* Finds the process's domain with this number and takes a reference; NULL: closed. */
+static struct loopback *hold(uint64_t number)
 {
     struct loopback *loopback;
 
     pthread_mutex_lock(&list_lock);
-    for (loopback = list; loopback && loopback->here.nonce != nonce;)
+    for (loopback = list; loopback && loopback->number != number;)
         loopback = loopback->next;
     if (loopback)
         loopback->users++;
@@ -169,131 +133,15 @@ static void release(struct loopback *loopback)
     pthread_mutex_unlock(&list_lock);
 }
 
-/* A forked child inherits the list: it reaches its parent's domains as other processes do. An
- * address with a wrong secret is not one of this process either. */
-static bool is_own_address(const struct loopback_address *address)
+static int access_peer(uint64_t number, const struct loopback_access *access, void *local)
 {
-    struct loopback *found = hold(address->nonce);
-    struct hmreg_error before;
-    bool here;
-
-    if (!found)
-        return false;
-    hmreg_error_save(&before);
-    here = !hmreg_lib_check(found->lib) &&
-           loopback_same_bytes(found->here.secret, address->secret, LOOPBACK_SECRET_BYTES);
-    hmreg_error_restore(&before);
-    release(found);
-    return here;
-}
-
-static int compare_peers(const void *left, const void *right)
-{
-    const struct peer *one = left, *other = right;
-
-    return memcmp(&one->address, &other->address, LOOPBACK_ADDRESS_BYTES);
-}
-
-/* Takes a reference to the peer with another's address; NULL: there is none. */
-static struct peer *hold_peer(struct loopback *loopback, const struct peer *like)
-{
-    struct peer **found;
-
-    pthread_mutex_lock(&loopback->lock);
-    found = tfind(like, &loopback->peers, compare_peers);
-    if (found)
-        (*found)->remotes++;
-    pthread_mutex_unlock(&loopback->lock);
-    return found ? *found : NULL;
-}
-
-static void free_peer(struct peer *peer)
-{
-    if (peer)
-        wire_client_free(peer->client);
-    free(peer);
-}
-
-/* NULL: no memory. */
-static struct peer *new_peer(const struct peer *like)
-{
-    struct peer *peer = malloc(sizeof(*peer));
-
-    if (!peer)
-        return NULL;
-    *peer = *like;
-    if (is_own_address(&peer->address))
-        return peer;
-    peer->client = wire_client_new(&peer->address);
-    if (peer->client)
-        return peer;
-    free(peer);
-    return NULL;
-}
-
-/* Adds a peer, or takes a reference to the one that another thread has added meanwhile. NULL: no
- * memory. */
-static struct peer *add_peer(struct loopback *loopback, const struct peer *like)
-{
-    struct peer *added = new_peer(like), **kept = NULL, *peer = NULL;
-
-    if (!added)
-        return NULL;
-    pthread_mutex_lock(&loopback->lock);
-    kept = tsearch(added, &loopback->peers, compare_peers);
-    if (kept) {
-        peer = *kept;
-        peer->remotes++;
-    }
-    pthread_mutex_unlock(&loopback->lock);
-    if (peer != added)
-        free_peer(added);
-    return peer;
-}
-
-static int remote_open(void *self, const uint8_t *bytes, size_t size, void **out)
-{
-    struct loopback *loopback = self;
-    struct peer like = {.loopback = loopback}, *peer;
-
-    if (size != LOOPBACK_ADDRESS_BYTES)
-        return hmreg_fail(-EBADMSG, "token: its address has %zu bytes, a loopback one has %d", size,
-                          LOOPBACK_ADDRESS_BYTES);
-    memcpy(&like.address, bytes, size);
-    peer = hold_peer(loopback, &like);
-    if (!peer)
-        peer = add_peer(loopback, &like);
-    if (!peer)
-        return hmreg_fail(-ENOMEM, "hmreg has no memory for a peer");
-    *out = peer;
-    return 0;
-}
-
-static void remote_close(void *self, void *remote)
-{
-    struct loopback *loopback = self;
-    struct peer *peer = remote;
-    bool last;
-
-    pthread_mutex_lock(&loopback->lock);
-    last = --peer->remotes == 0;
-    if (last)
-        tdelete(peer, &loopback->peers, compare_peers);
-    pthread_mutex_unlock(&loopback->lock);
-    if (last)
-        free_peer(peer);
-}
-
-static int access_own_memory(const struct peer *peer, const struct loopback_access *access,
-                             void *local)
-{
-    struct loopback *loopback = hold(peer->address.nonce);
+    struct loopback *target = hold(number);
     int rc;
 
-    if (!loopback)
-        return hmreg_fail(-EHOSTUNREACH, "the peer's domain, in this process, is closed");
-    rc = loopback_perform(loopback, access, local);
-    release(loopback);
+    if (!target)
+        return hmreg_fail(-EHOSTUNREACH, "the peer's domain is closed");
+    rc = loopback_perform(target, access, local);
+    release(target);
     return rc;
 }
 
@@ -347,25 +195,19 @@ static int check_range(const void *local, size_t len)
 static int rma(struct hmreg_remote *remote, bool write, void *local, size_t len, void *desc,
                uint64_t raddr, uint64_t key)
 {
-    struct peer *peer = hmreg_remote_priv(remote, "loopback");
-    struct loopback_access access = {
-        .write = write, .last = true, .key = key, .addr = raddr, .len = len};
-    struct loopback *loopback;
+    struct loopback_access access = {.write = write, .key = key, .addr = raddr, .len = len};
+    uint64_t number = 0;
+    struct loopback *loopback = hmreg_remote_priv(remote, "loopback", &number);
     int rc;
 
-    if (!peer)
+    if (!loopback)
         return hmreg_fail(-EINVAL, "remote is NULL or not of a loopback domain");
-    loopback = peer->loopback;
     access.auth = &loopback->auth;
     rc = hmreg_lib_check(loopback->lib);
     rc = rc ? rc : check_range(local, len);
     rc = rc ? rc : check_desc(loopback, desc, local, len, write);
     rc = rc ? rc : translate_key(loopback, &access);
-    if (rc)
-        return rc;
-    if (!peer->client)
-        return access_own_memory(peer, &access, local);
-    return wire_client_access(peer->client, loopback->lib, &access, local);
+    return rc ? rc : access_peer(number, &access, local);
 }
 
 int hmreg_loopback_write(struct hmreg_remote *remote, const void *local, size_t len, void *desc,
@@ -396,7 +238,6 @@ static void destroy(void *self)
     struct loopback *loopback = self;
     struct loopback **link = &list;
 
-    wire_server_stop(loopback->server);
     pthread_mutex_lock(&list_lock);
     while (*link && *link != loopback)
         link = &(*link)->next;
@@ -426,9 +267,6 @@ static const struct provider_ops loopback_ops = {
     .raw_key = region_raw_key,
     .map_raw = map_raw,
     .unmap_raw = unmap_raw,
-    .address = address,
-    .remote_open = remote_open,
-    .remote_close = remote_close,
     .objects = objects_count,
     .destroy = destroy,
 };
@@ -484,25 +322,13 @@ static void describe(const struct hmreg_loopback_config *config, struct provider
         .atomics = PROVIDER_VALUE(HMREG_CHOICE_OFF),
         .on_demand = PROVIDER_VALUE(HMREG_CHOICE_OFF) | PROVIDER_VALUE(HMREG_CHOICE_ON),
         .iova = true,
+        .number = atomic_fetch_add(&last_number, 1) + 1,
     };
     if (out->mr_mode & HMREG_MR_RAW)
         out->key_size = LOOPBACK_RAW_BYTES;
 }
 
-_Static_assert(offsetof(struct loopback_address, secret) + LOOPBACK_SECRET_BYTES ==
-                   LOOPBACK_ADDRESS_BYTES,
-               "an address has no gaps");
-
-/* Draws the domain's name and its secret. */
-static int draw_address(struct loopback_address *out)
-{
-    if (getrandom(out, sizeof(*out), 0) != sizeof(*out))
-        return hmreg_fail_os(errno, "getrandom(2) has no random bytes for a domain's secret");
-    out->pid = (uint32_t)getpid();
-    return 0;
-}
-
-/* NULL: no memory for the domain or, when the library was loaded, for the fork handlers. */
+/* NULL: no memory for the domain or, when the library was loaded, for the fork handler. */
 static struct loopback *loopback_new(struct hmreg *lib, const struct hmreg_loopback_config *config,
                                      const struct provider_caps *caps)
 {
@@ -512,6 +338,7 @@ static struct loopback *loopback_new(struct hmreg *lib, const struct hmreg_loopb
     if (!loopback)
         return NULL;
     loopback->lib = lib;
+    loopback->number = caps->number;
     loopback->mr_mode = caps->mr_mode;
     loopback->max_key = key_size == 8 ? HMREG_KEY_NOTAVAIL - 1 : (1ull << (8 * key_size)) - 1;
     loopback->auth.size = (uint32_t)config->auth_key_size;
@@ -526,7 +353,6 @@ int hmreg_domain_open_loopback(struct hmreg *lib, const struct hmreg_loopback_co
                                const struct hmreg_domain_config *config, struct hmreg_domain **out)
 {
     struct hmreg_loopback_config own = {0};
-    struct loopback_address here;
     struct provider_caps caps;
     struct loopback *loopback;
     int rc = 0;
@@ -536,14 +362,10 @@ int hmreg_domain_open_loopback(struct hmreg *lib, const struct hmreg_loopback_co
     rc = rc ? rc : check_config(&own);
     if (rc)
         return rc;
-    rc = draw_address(&here);
-    if (rc)
-        return rc;
     describe(&own, &caps);
     loopback = loopback_new(lib, &own, &caps);
     if (!loopback)
         return hmreg_fail(-ENOMEM, "hmreg has no memory for a loopback domain");
-    loopback->here = here;
     rc = hmreg_domain_create(lib, &loopback_ops, &caps, loopback, config, out);
     if (rc)
         return rc;

@@ -6,16 +6,9 @@
  *   loopback_pages.c    the resident pages that a region knows (HMREG_MR_MMU_NOTIFY)
  *   loopback_events.c   asynchronous registration: complete once its event has been read
  *   loopback_objects.c  opens and closes endpoints, counters and event queues
- *   loopback_wire.c     what both ends of an access from another process need
- *   loopback_server.c   the target's end: serves peers in other processes
- *   loopback_client.c   the initiator's end
- *   siphash.c           the message authentication code by which each end proves the secret
  *
- * Within a process a peer's access is a function call. Between processes, each domain that has
- * packed a token listens on an abstract Unix socket; one thread per domain serves it. It accepts
- * connections only from processes of the same user that know the domain's secret, which is in its
- * tokens, and checks every request against its own table. An initiator sends requests only to a
- * process that knows the secret too: any process may take the name of a domain that has ended.
+ * Peers are domains of the same process: an access is a function call on the initiator's thread,
+ * which the target's table permits or denies.
  */
 #ifndef HMREG_PROVIDERS_LOOPBACK_LOOPBACK_H
 #define HMREG_PROVIDERS_LOOPBACK_LOOPBACK_H
@@ -32,8 +25,6 @@
 #define LOOPBACK_RAW_BYTES    16
 #define LOOPBACK_COUNTERS_MAX 8 /* counters one region can be bound to */
 
-struct wire_server;
-struct wire_client;
 struct pages;
 
 /* An authorization key; size 0: none. */
@@ -42,23 +33,13 @@ struct loopback_auth {
     uint8_t bytes[LOOPBACK_AUTH_MAX];
 };
 
-/* A domain's address, carried in tokens. Its first two fields are the name of its socket, which
- * everybody can list; the secret is random. */
-#define LOOPBACK_SECRET_BYTES 16
-struct loopback_address {
-    uint64_t nonce;
-    uint32_t pid;
-    uint8_t secret[LOOPBACK_SECRET_BYTES];
-};
-#define LOOPBACK_ADDRESS_BYTES 28
-
 /* ---- the domain ------------------------------------------------------------------------- */
 
 struct loopback {
     struct loopback *next; /* in the process's list of domains */
     struct hmreg *lib;
     struct hmreg_domain *domain;
-    struct loopback_address here; /* its name among all domains, and of its socket */
+    uint64_t number; /* among the process's domains; tokens carry it */
     uint32_t mr_mode;
     uint64_t max_key;
     struct loopback_auth auth;
@@ -70,13 +51,10 @@ struct loopback {
     uint64_t keys;        /* entries in by_key */
     void *by_desc;        /* tree of all regions, by the region's address */
     void *mapped;         /* tree of struct mapped_key */
-    uint64_t next_key;    /* where the next search for a free key starts (HMREG_MR_PROV_KEY) */
-    uint64_t random[16];  /* random numbers not used yet */
-    unsigned randoms;
-    uint64_t next_mapped;
+    uint64_t last_key;    /* that the domain chose (HMREG_MR_PROV_KEY) */
+    uint64_t last_serial; /* of a region */
+    uint64_t last_mapped;
     struct hmreg_loopback_eq *eq;
-    struct wire_server *server;
-    void *peers; /* tree of struct peer, by their addresses */
 };
 
 /* ---- objects ---------------------------------------------------------------------------- */
@@ -109,7 +87,7 @@ struct hmreg_loopback_eq {
 
 struct region {
     uint64_t key;    /* first member: the tree compares it; HMREG_KEY_NOTAVAIL: no remote access */
-    uint64_t secret; /* the other half of a raw key */
+    uint64_t serial; /* the other half of a raw key: no other region of the domain had it */
     uint64_t access, flags;
     struct loopback_auth auth;
     struct hmreg_mr *public; /* the public handle; NULL until published */
@@ -132,9 +110,8 @@ struct region {
 /* One access that a peer requests. */
 struct loopback_access {
     bool write; /* into the region */
-    bool last;  /* the last piece: bound counters count it */
     uint64_t key;
-    uint64_t secret; /* 0 if the initiator's domain has no raw keys */
+    uint64_t serial; /* 0 if the initiator's domain has no raw keys */
     uint64_t addr;   /* address or offset, as the target domain's mr_mode says */
     uint64_t len;
     const struct loopback_auth *auth; /* the initiator's */
@@ -154,16 +131,14 @@ int region_refresh(void *self, struct hmreg_mr_keys *mr, const struct iovec *iov
 int region_raw_key(void *self, const struct hmreg_mr_keys *mr, uint64_t *base, uint8_t *key,
                    size_t *size);
 
-/* Checks the whole access, then copies between the region and local memory; local NULL: copies
- * nothing. -EKEYREJECTED, -EACCES, -ERANGE, -EFAULT, or the copy's error. */
+/* Checks the whole access, then copies between the region and local memory. -EKEYREJECTED, -EACCES,
+ * -ERANGE, -EFAULT, or the copy's error. */
 int loopback_perform(struct loopback *loopback, const struct loopback_access *access, void *local);
 /* Is desc the descriptor of an open region that covers the local range with this right? */
 bool region_covers(struct loopback *loopback, void *desc, uint64_t right, uint64_t addr,
                    uint64_t len);
 /* Orders a tree of structs that begin with a 64-bit key. */
 int compare_keys(const void *left, const void *right);
-/* Compares secrets in a time that does not depend on their bytes. */
-bool loopback_same_bytes(const void *left, const void *right, size_t size);
 /* Unbinds an object from every region. */
 void regions_untie(struct loopback *loopback, const void *object);
 bool regions_any(struct loopback *loopback);
@@ -190,20 +165,5 @@ int pages_refresh(struct pages *pages, size_t index, uint64_t addr, uint64_t len
 /* provider_ops. */
 unsigned objects_count(void *self);
 int objects_bind_domain(void *self, void *object, uint64_t flags);
-
-/* ---- between processes (loopback_server.c, loopback_client.c) --------------------------- */
-
-/* Starts to listen at the address. wire_server_stop() stops and frees the server. */
-int wire_server_start(struct loopback *loopback, const struct loopback_address *here,
-                      struct wire_server **out);
-void wire_server_stop(struct wire_server *server);
-
-/* The connection to a domain in another process; it connects on first use. new: NULL: no memory.
- * free accepts NULL. */
-struct wire_client *wire_client_new(const struct loopback_address *address);
-void wire_client_free(struct wire_client *client);
-/* lib: for copies from and to memory of any kind. -EHOSTUNREACH, the target's error, or -EIO. */
-int wire_client_access(struct wire_client *client, struct hmreg *lib,
-                       const struct loopback_access *access, void *local);
 
 #endif

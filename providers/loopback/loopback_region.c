@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The table of regions. An access finds its region by key and is checked in this order: the raw
- * key's secret, state (enabled, complete, not refreshing, not revoked), authorization key, right,
- * bounds, pages. Only then are bytes copied, with the region marked busy and no lock held. Closing
- * a region removes it from the table first, then waits for accesses in progress: after close no
- * byte of it changes.
+ * key's serial number, state (enabled, complete, not refreshing, not revoked), authorization key,
+ * right, bounds, pages. Only then are bytes copied, with the region marked busy and no lock held.
+ * Closing a region removes it from the table first, then waits for accesses in progress: after
+ * close no byte of it changes.
  */
 #include "providers/loopback/loopback.h"
 
@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 /* ---- the table -------------------------------------------------------------------------- */
@@ -41,50 +40,26 @@ static struct region *find(struct loopback *loopback, uint64_t key)
     return found ? *found : NULL;
 }
 
-/* The caller holds the lock. getrandom(2)'s error. */
-static int draw(struct loopback *loopback, uint64_t *out)
-{
-    if (!loopback->randoms) {
-        if (getrandom(loopback->random, sizeof(loopback->random), 0) !=
-            (ssize_t)sizeof(loopback->random))
-            return -errno;
-        loopback->randoms = sizeof(loopback->random) / sizeof(loopback->random[0]);
-    }
-    *out = loopback->random[--loopback->randoms];
-    return 0;
-}
-
-/* Chooses a free key: a random one, or the next free one behind it. Small keys can be guessed
- * anyway: there a random one is only where the count begins, so that a freed key is reused as late
- * as possible. Trying one key more than there are regions finds a free one. -HMREG_ENOKEY: all keys
- * are in use. */
+/* Chooses the next free key, so that a freed key is reused as late as possible. Trying one key more
+ * than there are regions finds a free one. */
 static int choose_key(struct loopback *loopback, uint64_t *key)
 {
-    uint64_t drawn = 0;
-    int rc = 0;
-
-    if (!loopback->next_key || loopback->max_key >= UINT32_MAX) {
-        rc = draw(loopback, &drawn);
-        loopback->next_key = drawn % loopback->max_key + 1;
-    }
-    for (uint64_t tries = 0; !rc && tries <= loopback->keys; tries++) {
-        *key = loopback->next_key;
-        loopback->next_key = *key >= loopback->max_key ? 1 : *key + 1;
+    for (uint64_t tries = 0; tries <= loopback->keys; tries++) {
+        loopback->last_key = loopback->last_key % loopback->max_key + 1;
+        *key = loopback->last_key;
         if (!find(loopback, *key))
             return 0;
     }
-    return rc ? rc : -HMREG_ENOKEY;
+    return -HMREG_ENOKEY;
 }
 
 static int insert_key(struct loopback *loopback, struct region *region)
 {
     struct region **found;
-    int rc = draw(loopback, &region->secret);
 
-    if (!rc && (loopback->mr_mode & HMREG_MR_PROV_KEY))
-        rc = choose_key(loopback, &region->key);
-    if (rc)
-        return rc;
+    if ((loopback->mr_mode & HMREG_MR_PROV_KEY) && choose_key(loopback, &region->key))
+        return -HMREG_ENOKEY;
+    region->serial = ++loopback->last_serial;
     found = tsearch(region, &loopback->by_key, compare_keys);
     if (!found)
         return -ENOMEM;
@@ -109,8 +84,6 @@ static int insert(struct loopback *loopback, struct region *region)
     if (rc == -HMREG_ENOKEY && (loopback->mr_mode & HMREG_MR_PROV_KEY))
         return hmreg_fail(rc, "all keys of this domain, 1 to %#" PRIx64 ", are in use",
                           loopback->max_key);
-    if (rc && rc != -HMREG_ENOKEY && rc != -ENOMEM)
-        return hmreg_fail_os(-rc, "getrandom(2) has no random bytes for a key");
     if (rc)
         return hmreg_fail(rc, "the region with key %#" PRIx64 " cannot be published: %s",
                           region->key, hmreg_strerror(rc));
@@ -275,7 +248,7 @@ int region_raw_key(void *self, const struct hmreg_mr_keys *mr, uint64_t *base, u
         return hmreg_fail(-HMREG_ETOOSMALL, "the raw key takes %d bytes, its buffer has %zu",
                           LOOPBACK_RAW_BYTES, room);
     memcpy(key, &region->key, 8);
-    memcpy(key + 8, &region->secret, 8);
+    memcpy(key + 8, &region->serial, 8);
     *base =
         loopback->mr_mode & HMREG_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)region->iov[0].iov_base : 0;
     if (region->has_iova)
@@ -494,19 +467,9 @@ bool region_covers(struct loopback *loopback, void *desc, uint64_t right, uint64
     return covers;
 }
 
-bool loopback_same_bytes(const void *left, const void *right, size_t size)
-{
-    const uint8_t *a = left, *b = right;
-    volatile uint8_t differ = 0; /* so that no compiler ends the loop early */
-
-    for (size_t i = 0; i < size; i++)
-        differ = (uint8_t)(differ | (a[i] ^ b[i]));
-    return !differ;
-}
-
 static bool same_auth(const struct loopback_auth *left, const struct loopback_auth *right)
 {
-    return left->size == right->size && loopback_same_bytes(left->bytes, right->bytes, left->size);
+    return left->size == right->size && memcmp(left->bytes, right->bytes, left->size) == 0;
 }
 
 /* Are the pages known in all ranges that the access touches? */
@@ -529,7 +492,7 @@ static int judge(const struct loopback *loopback, const struct region *region,
 {
     uint64_t right = access->write ? HMREG_REMOTE_WRITE : HMREG_REMOTE_READ;
 
-    if (!region || ((loopback->mr_mode & HMREG_MR_RAW) && access->secret != region->secret))
+    if (!region || ((loopback->mr_mode & HMREG_MR_RAW) && access->serial != region->serial))
         return -EKEYREJECTED;
     if (!region->enabled || region->pending || region->refreshing || atomic_load(&region->revoked))
         return -EKEYREJECTED;
@@ -624,8 +587,7 @@ int loopback_perform(struct loopback *loopback, const struct loopback_access *ac
     pthread_mutex_unlock(&loopback->lock);
     if (rc)
         return explain_denial(rc, access);
-    if (local)
-        rc = copy_ranges(loopback, region, access->write, index, offset, local, access->len);
-    leave(loopback, region, local && !rc && access->write && access->last);
+    rc = copy_ranges(loopback, region, access->write, index, offset, local, access->len);
+    leave(loopback, region, !rc && access->write);
     return rc;
 }

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <hmreg/loopback.h>
 #include <pthread.h>
-#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
 
@@ -422,14 +421,14 @@ static int try_remote(void)
     return rc;
 }
 
-static struct hmreg_mr
-    *unpacked; /* of the fresh domain, which begins to listen at its first token */
+#define PIECES 65                          /* of a region whose token needs memory */
+static struct hmreg_mr *unpacked, *pieces; /* of the fresh domain */
 
 static int try_pack(void)
 {
-    uint8_t some[512];
+    uint8_t some[512 + PIECES * 24];
     size_t size = sizeof(some);
-    int rc = hmreg_mr_pack(unpacked, some, &size);
+    int rc = hmreg_mr_pack(pieces, some, &size);
 
     stop_failing();
     return rc;
@@ -473,12 +472,18 @@ static int try_remote_many(void)
 static int with_one_failing(int n, int (*call)(void))
 {
     struct hmreg_loopback_config config = {.size = sizeof(config), .iov_limit = 1};
+    struct hmreg_segment segments[PIECES];
     int rc;
 
+    for (int i = 0; i < PIECES; i++)
+        segments[i] = (struct hmreg_segment){.u.memory = {plain + 8 * i, 4}};
     assert_ok(hmreg_domain_open_loopback(fixture.lib, &config, NULL, &fresh));
     assert_ok(hmreg_mr_reg(fresh, plain, 8, HMREG_REMOTE_READ, 0, 3, 0, &unpacked, NULL));
+    assert_ok(
+        hmreg_mr_regsgl(fresh, segments, PIECES, HMREG_REMOTE_READ, 0, 100, 0, &pieces, NULL));
     allocations_left = n;
     rc = call();
+    assert_ok(hmreg_mr_close(pieces));
     assert_ok(hmreg_mr_close(unpacked));
     assert_ok(hmreg_domain_close(fresh));
     return rc;
@@ -567,29 +572,6 @@ TEST(open__no_thread_for_the_monitor__eagain_of_counter)
         test_skip("userfaultfd is not available here: %s", hmreg_last_error()->text);
     assert_ok(rc);
     assert_ok(hmreg_close(lib));
-}
-
-/* ---- no descriptors left ---------------------------------------------------------------- */
-
-TEST(descriptors_used_up__pack__emfile)
-{
-    struct rlimit before, none;
-    struct hmreg_domain *domain;
-    struct hmreg_mr *mr = NULL;
-    uint8_t token[512];
-    size_t size = sizeof(token);
-
-    begin();
-    assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, NULL, &domain));
-    assert_ok(hmreg_mr_reg(domain, plain, 8, HMREG_REMOTE_READ, 0, 3, 0, &mr, NULL));
-    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-    none = (struct rlimit){.rlim_cur = 0, .rlim_max = before.rlim_max};
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-    assert_fails(hmreg_mr_pack(mr, token, &size), -EMFILE, "");
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-    assert_ok(hmreg_mr_pack(mr, token, &size));
-    assert_ok(hmreg_mr_close(mr));
-    assert_ok(hmreg_domain_close(domain));
 }
 
 /* ---- the rest --------------------------------------------------------------------------- */

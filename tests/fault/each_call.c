@@ -3,7 +3,7 @@
  * once: it ends with a right code and its sentence, leaks nothing, and the next run succeeds. What
  * the library creates once per process: first.c. */
 #include "tests/fault/faults.h"
-#include "tests/fault/target.h"
+#include "tests/support/test.h"
 #include "tests/support/vendors.h"
 
 #include <hmreg/group.h>
@@ -399,33 +399,6 @@ TEST(each_call_fails__split_range)
 {
     refuse_once();
     each_call_fails(split_way);
-}
-
-/* ---- with a remote target --------------------------------------------------------------- */
-
-static struct target target;
-
-static int wire_way(struct way *way)
-{
-    char bytes[200000];
-    uint64_t addr, key;
-    int rc = open_way(way, 0);
-
-    memset(bytes, 'w', sizeof(bytes));
-    rc = rc ? rc
-            : hmreg_remote_open(way->domain, target.page->token, target.page->token_size,
-                                &way->remote);
-    rc = rc ? rc : hmreg_remote_addr(way->remote, 3, sizeof(bytes), &addr, &key);
-    rc = rc ? rc : hmreg_loopback_write(way->remote, bytes, sizeof(bytes), NULL, addr, key);
-    rc = rc ? rc : hmreg_loopback_read(way->remote, bytes, sizeof(bytes), NULL, addr, key);
-    return rc;
-}
-
-TEST(each_call_fails__to_another_process)
-{
-    target_start(&target, NULL);
-    each_call_fails(wire_way);
-    target_end(&target);
 }
 
 TEST_MAIN()

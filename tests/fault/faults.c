@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -177,21 +176,6 @@ WRAP(FILE *, fdopen, int fd, const char *mode)
 WRAP(int, pipe2, int *ends, int flags)
 {
     return fails("pipe2", EMFILE) ? -1 : __real_pipe2(ends, flags);
-}
-
-WRAP(int, socket, int domain, int type, int protocol)
-{
-    return fails("socket", EMFILE) ? -1 : __real_socket(domain, type, protocol);
-}
-
-WRAP(int, bind, int fd, const struct sockaddr *name, socklen_t len)
-{
-    return fails("bind", EADDRINUSE) ? -1 : __real_bind(fd, name, len);
-}
-
-WRAP(int, listen, int fd, int backlog)
-{
-    return fails("listen", EADDRINUSE) ? -1 : __real_listen(fd, backlog);
 }
 
 WRAP(ssize_t, getrandom, void *out, size_t len, unsigned flags)

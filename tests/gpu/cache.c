@@ -60,23 +60,16 @@ static void reuse(void (*check)(const struct reuse *, unsigned), unsigned times)
 
 TEST(reuse__addresses__never_stale)
 {
-    reuse(reuse_addresses, 10000);
-}
-
-TEST(reuse__peer_in_another_process__never_stale)
-{
-    test_forks_with_threads();
-    reuse(reuse_from_a_process, 100000);
+    reuse(reuse_addresses, 100000);
 }
 
 /* Pinned and managed memory. The peer's bytes reach memory that is registered by its address also
  * through a stale region, so here the counters show it: each allocation is a miss and then a hit.
  */
-TEST(reuse__by_address_peer_in_another_process__never_stale)
+TEST(reuse__by_address__never_stale)
 {
-    test_forks_with_threads();
     for (unsigned k = 1; k < gpu.kinds; k++)
-        reuse_kind(gpu_kinds[k], reuse_from_a_process, 100000);
+        reuse_kind(gpu_kinds[k], reuse_addresses, 100000);
 }
 
 TEST(reuse__threads_free_while_others_get__never_stale)

@@ -8,10 +8,6 @@
 
 #include <hmreg/loopback.h>
 #include <pthread.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 
 #if TEST_TSAN || TEST_ASAN
 #define PART 20 /* of the usual number of times */
@@ -28,9 +24,7 @@ struct fixture {
     const struct reuse *reuse;
     struct hmreg *lib;
     struct hmreg_domain *domain;
-    struct hmreg_remote *remote; /* NULL: the peer is the process */
-    int peer_fd;                 /* at the other end of this socket */
-    pid_t peer;
+    struct hmreg_remote *remote;
     char *memory[SLOTS];
     size_t len[SLOTS];
     char *before[REMEMBER]; /* addresses of the last allocations */
@@ -46,102 +40,19 @@ static unsigned draw(struct fixture *fixture, unsigned limit)
     return (unsigned)(fixture->random >> 32) % limit;
 }
 
-/* ---- a peer in another process ----------------------------------------------------------- */
-
 /* A piece of memory that is written to. */
 struct write {
     char text[TEXT];
     uint64_t addr, key;
 };
 
-/* A command to the peer, which answers by the call's result: several writes, since an answer takes
- * longer than they do. */
-struct order {
-    char token[512]; /* in the first order: to open the domain */
-    size_t size;
+/* Writes of the peer, of memory that has been got. */
+struct batch {
     unsigned count;
     struct write writes[SLOTS];
+    struct hmreg_mr *mrs[SLOTS];
+    char *at[SLOTS];
 };
-
-static int write_all(struct hmreg_remote *remote, const struct order *order)
-{
-    int rc = 0;
-
-    for (unsigned i = 0; !rc && i < order->count; i++)
-        rc = hmreg_loopback_write(remote, order->writes[i].text, TEXT, NULL, order->writes[i].addr,
-                                  order->writes[i].key);
-    return rc;
-}
-
-static int serve(struct hmreg_domain *domain, struct hmreg_remote **remote,
-                 const struct order *order)
-{
-    if (order->size)
-        return hmreg_remote_open(domain, order->token, order->size, remote);
-    return write_all(*remote, order);
-}
-
-/* Host memory only: a child cannot use its parent's runtime. */
-static int run_peer(int fd)
-{
-    struct hmreg_config config = {.size = sizeof(config),
-                                  .ifaces = HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM),
-                                  .monitor = HMREG_MONITOR_DISABLED};
-    struct hmreg_loopback_config modes = {.size = sizeof(modes), .mr_mode = HMREG_MR_PROV_KEY};
-    struct hmreg_remote *remote = NULL;
-    struct hmreg_domain *domain;
-    struct order order;
-    struct hmreg *lib;
-
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (hmreg_open(&config, &lib) || hmreg_domain_open_loopback(lib, &modes, NULL, &domain))
-        return 1;
-    while (recv(fd, &order, sizeof(order), MSG_WAITALL) == sizeof(order)) {
-        int rc = serve(domain, &remote, &order);
-
-        if (send(fd, &rc, sizeof(rc), MSG_NOSIGNAL) != sizeof(rc))
-            return 2;
-    }
-    hmreg_remote_close(remote);
-    return hmreg_domain_close(domain) || hmreg_close(lib) ? 3 : 0;
-}
-
-/* Before anything else is open, so that the peer inherits nothing. */
-static void start_peer(struct fixture *fixture)
-{
-    int ends[2];
-
-    fflush(NULL);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    fixture->peer = fork();
-    if (fixture->peer == 0) {
-        close(ends[0]);
-        _exit(run_peer(ends[1]));
-    }
-    assert_true(fixture->peer > 0);
-    close(ends[1]);
-    fixture->peer_fd = ends[0];
-}
-
-static void command_peer(struct fixture *fixture, const struct order *order)
-{
-    int rc = -EPIPE;
-
-    assert_int_equal(send(fixture->peer_fd, order, sizeof(*order), MSG_NOSIGNAL), sizeof(*order));
-    assert_int_equal(recv(fixture->peer_fd, &rc, sizeof(rc), MSG_WAITALL), sizeof(rc));
-    assert_int_equal(rc, 0);
-}
-
-static void end_peer(struct fixture *fixture)
-{
-    int status = -1;
-
-    if (!fixture->peer)
-        return;
-    close(fixture->peer_fd);
-    assert_int_equal(waitpid(fixture->peer, &status, 0), fixture->peer);
-    assert_int_equal(status, 0);
-}
 
 /* ---- the fixture ----------------------------------------------------------------------------- */
 
@@ -149,22 +60,20 @@ static void end_peer(struct fixture *fixture)
 static void open_way(struct fixture *fixture)
 {
     static char place[64];
-    struct order order = {.size = sizeof(order.token)};
+    char token[512];
+    size_t size = sizeof(token);
     struct hmreg_mr *mr = NULL;
 
     assert_ok(hmreg_mr_reg(fixture->domain, place, sizeof(place), HMREG_ACCESS_REMOTE, 0, 0, 0, &mr,
                            NULL));
-    assert_ok(hmreg_mr_pack(mr, order.token, &order.size));
-    if (fixture->peer)
-        command_peer(fixture, &order);
-    else
-        assert_ok(hmreg_remote_open(fixture->domain, order.token, order.size, &fixture->remote));
+    assert_ok(hmreg_mr_pack(mr, token, &size));
+    assert_ok(hmreg_remote_open(fixture->domain, token, size, &fixture->remote));
     assert_ok(hmreg_mr_close(mr));
 }
 
 /* Regions use a mapping of the descriptor, which stays the old memory's when the address is reused.
  */
-static void open_fixture(struct fixture *fixture, const struct reuse *reuse, bool another_process)
+static void open_fixture(struct fixture *fixture, const struct reuse *reuse)
 {
     struct hmreg_config config = {.size = sizeof(config), .ifaces = HMREG_IFACE_BIT(reuse->iface)};
     struct hmreg_domain_config mapped = {.size = sizeof(mapped), .order = {HMREG_PATH_MAPPED}};
@@ -172,8 +81,6 @@ static void open_fixture(struct fixture *fixture, const struct reuse *reuse, boo
 
     mapped.cover = reuse->covered ? HMREG_COVER_REMOTE : HMREG_COVER_DEFAULT;
     *fixture = (struct fixture){.reuse = reuse, .random = 88172645463325252u};
-    if (another_process)
-        start_peer(fixture);
     assert_ok(hmreg_open(&config, &fixture->lib));
     assert_ok(hmreg_domain_open_loopback(fixture->lib, &modes, &mapped, &fixture->domain));
     open_way(fixture);
@@ -188,50 +95,41 @@ static struct hmreg_stats close_fixture(struct fixture *fixture)
             fixture->reuse->free(fixture->memory[i]);
     assert_ok(hmreg_domain_stats(fixture->domain, &stats));
     hmreg_remote_close(fixture->remote);
-    end_peer(fixture);
     assert_ok(hmreg_domain_close(fixture->domain));
     assert_ok(hmreg_close(fixture->lib));
     return stats;
 }
 
-/* What has been got and is to be written to by the peer. */
-struct batch {
-    struct order order;
-    struct hmreg_mr *mrs[SLOTS];
-    char *at[SLOTS];
-};
-
 static void add_write(struct fixture *fixture, struct batch *batch, struct hmreg_mr *mr, char *at)
 {
-    struct write *write = &batch->order.writes[batch->order.count];
+    struct write *write = &batch->writes[batch->count];
     struct hmreg_mr_info info = {.size = sizeof(info)};
 
     assert_ok(hmreg_mr_query(mr, &info));
     write->addr = (uintptr_t)at - info.addr;
     write->key = hmreg_mr_key(mr);
     snprintf(write->text, sizeof(write->text), "allocation %u", fixture->allocated);
-    batch->mrs[batch->order.count] = mr;
-    batch->at[batch->order.count++] = at;
+    batch->mrs[batch->count] = mr;
+    batch->at[batch->count++] = at;
 }
 
 /* Writes through the regions as a peer does, and checks the bytes by the vendor's own copy. */
 static void write_and_check(struct fixture *fixture, const struct batch *batch)
 {
-    if (fixture->peer)
-        command_peer(fixture, &batch->order);
-    else
-        assert_ok(write_all(fixture->remote, &batch->order));
-    for (unsigned i = 0; i < batch->order.count; i++) {
+    for (unsigned i = 0; i < batch->count; i++)
+        assert_ok(hmreg_loopback_write(fixture->remote, batch->writes[i].text, TEXT, NULL,
+                                       batch->writes[i].addr, batch->writes[i].key));
+    for (unsigned i = 0; i < batch->count; i++) {
         char in[TEXT] = "";
 
         assert_ok(hmreg_copy(fixture->lib, in, batch->at[i], TEXT));
-        assert_string_equal(in, batch->order.writes[i].text);
+        assert_string_equal(in, batch->writes[i].text);
     }
 }
 
 static void write_one(struct fixture *fixture, struct hmreg_mr *mr, char *at)
 {
-    struct batch batch = {.order = {.size = 0}};
+    struct batch batch = {.count = 0};
 
     add_write(fixture, &batch, mr, at);
     write_and_check(fixture, &batch);
@@ -280,7 +178,7 @@ static void renew(struct fixture *fixture, unsigned slot)
 /* New memory in some of the slots, at addresses of before; written to after all have it. */
 static void renew_some(struct fixture *fixture)
 {
-    struct batch batch = {.order = {.size = 0}};
+    struct batch batch = {.count = 0};
     unsigned first = draw(fixture, SLOTS), count = 1 + draw(fixture, SLOTS);
 
     for (unsigned i = 0; i < count; i++) {
@@ -298,29 +196,19 @@ static void renew_some(struct fixture *fixture)
         hmreg_mr_put(batch.mrs[i]);
 }
 
-static void go_through(const struct reuse *reuse, unsigned times, bool another_process)
+void reuse_addresses(const struct reuse *reuse, unsigned times)
 {
     unsigned enough = (unsigned)test_times(times / PART);
     struct hmreg_stats stats;
     struct fixture fixture;
 
-    open_fixture(&fixture, reuse, another_process);
+    open_fixture(&fixture, reuse);
     while (fixture.reused < enough)
         renew_some(&fixture);
     stats = close_fixture(&fixture);
     assert_true(fixture.reused >= fixture.allocated / 2);
     assert_int_equal(stats.hits, fixture.allocated);
     assert_int_equal(stats.misses, fixture.allocated);
-}
-
-void reuse_addresses(const struct reuse *reuse, unsigned times)
-{
-    go_through(reuse, times, false);
-}
-
-void reuse_from_a_process(const struct reuse *reuse, unsigned times)
-{
-    go_through(reuse, times, true);
 }
 
 /* ---- threads that free while others get ---------------------------------------------------- */
@@ -386,7 +274,7 @@ void reuse_by_threads(const struct reuse *reuse, unsigned times)
     struct member crew[CREW];
     struct fixture fixture;
 
-    open_fixture(&fixture, reuse, false);
+    open_fixture(&fixture, reuse);
     for (unsigned i = 0; i < CREW; i++) {
         crew[i] = (struct member){
             .fixture = &fixture, .number = i, .rounds = (unsigned)test_times(times / CREW / PART)};
@@ -404,7 +292,7 @@ void reuse_held(const struct reuse *reuse, unsigned times)
     struct hmreg_stats stats;
     struct fixture fixture;
 
-    open_fixture(&fixture, reuse, false);
+    open_fixture(&fixture, reuse);
     for (unsigned i = 0; i < times; i++) {
         struct hmreg_mr *old, *fresh;
         size_t len = 16384;

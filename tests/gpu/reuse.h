@@ -23,9 +23,6 @@ struct reuse {
  * registered again. */
 void reuse_addresses(const struct reuse *reuse, unsigned times);
 
-/* The same with a peer in another process: begin with test_forks_with_threads(). */
-void reuse_from_a_process(const struct reuse *reuse, unsigned times);
-
 /* The same by four threads, each with its own memory of hmreg_mem_alloc(): regions end while other
  * threads get some. */
 void reuse_by_threads(const struct reuse *reuse, unsigned times);

@@ -32,7 +32,7 @@ WITHOUT = "long|guest|rdma|package"
 # The names of the tests that judge a folder's mutants; those of other folders are judged by all with the labels.
 JUDGES = {
     "hmem": "(cuda|rocr|ze|unit)_.*",
-    "providers": "(conformance|ofi|unit|fault)_.*|stress_loopback|fuzz_replay_wire_.*",
+    "providers": "(conformance|ofi|unit|fault)_.*|stress_loopback",
     "preload": "preload_.*|unit_record.*|tool_run.*|fuzz_replay_(trace|lost|program)",
     "tools": "tool_.*|unit_record.*|fuzz_replay_(doctor|stats|json|foreign|trace)",
 }

@@ -10,10 +10,6 @@ document=$SOURCE_DIR/docs/security.md
 # Words of the document | file | what the file has, a regular expression
 numbers="
 rkey, 32 bits|providers/verbs/verbs.c|\.key_size = sizeof\(uint32_t\),
-secret of 128 bits|providers/loopback/loopback.h|define LOOPBACK_SECRET_BYTES 16\$
-draws 128 random bits|providers/loopback/loopback_wire.h|define NONCE_BYTES +16\$
-SipHash-2-4|providers/loopback/siphash.h|SipHash-2-4
-a quarter of the process|providers/loopback/loopback_server.c|define FD_PART +4 
 four bytes and longer|core/context/keys.h|less than four bytes
 thread, 10 ms later at most|core/base/reaper.c|define REST_NS +3000000\$
 131,072 descriptors|tools/stats/stats.h|define STATS_ONE_DESCRIPTORS \(1u << 17\)

@@ -12,7 +12,7 @@
 
 #define RIGHTS_BYTES 64 /* of each write */
 
-/* A peer in another process. */
+/* A peer: in another process, on loopback a domain of this one. */
 struct rights_peer {
     /* Opens the token of a region. */
     void (*take)(void *self, const struct hmreg_mr *mr);

@@ -107,20 +107,11 @@ static void destroy(void *self)
     script.destroys++;
 }
 
-static void remote_close(void *self, void *remote)
-{
-    (void)self;
-    (void)remote;
-    if (script.remote_close_fails)
-        (void)hmreg_fail(-EIO, "script: a remote does not close");
-}
-
 const struct provider_ops script_ops = {.name = "script",
                                         .can = can,
                                         .reg = reg,
                                         .dereg = dereg,
                                         .refresh = refresh,
-                                        .remote_close = remote_close,
                                         .destroy = destroy};
 
 const struct provider_caps script_caps = {

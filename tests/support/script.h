@@ -43,7 +43,6 @@ struct script {
     unsigned count, live, destroys;
     struct iovec refreshed[8]; /* the parts of the last calls of refresh */
     unsigned refreshes;
-    bool remote_close_fails; /* it records an error */
 };
 extern struct script script;
 extern const struct provider_ops script_ops;

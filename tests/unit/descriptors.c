@@ -103,42 +103,6 @@ static void get_twice(struct hmreg_domain *domain, void *at)
     }
 }
 
-/* In another process, which connects to the owner. */
-static void access_as_peer(const struct hmreg_config *config, const void *token, size_t size)
-{
-    char byte = 1;
-    struct hmreg_domain *domain;
-    struct hmreg_remote *remote;
-    struct hmreg *lib;
-    uint64_t addr, key;
-
-    STEP(!hmreg_open(config, &lib));
-    STEP(!hmreg_domain_open_loopback(lib, NULL, NULL, &domain));
-    STEP(!hmreg_remote_open(domain, token, size, &remote));
-    STEP(!hmreg_remote_addr(remote, 0, 1, &addr, &key));
-    STEP(!hmreg_loopback_write(remote, &byte, 1, NULL, addr, key));
-    _exit(0);
-}
-
-static void serve_peer(const struct hmreg_config *config, struct hmreg_domain *domain, char *at)
-{
-    uint8_t token[4096];
-    size_t size = sizeof(token);
-    struct hmreg_mr *mr;
-    pid_t peer, owner = getpid();
-    int status = -1;
-
-    STEP(!hmreg_mr_reg(domain, at, LEN, HMREG_ACCESS_REMOTE, 0, 0, 0, &mr, NULL));
-    STEP(!hmreg_mr_pack(mr, token, &size));
-    peer = fork(); /* test_fork() may look at the threads, by a low number */
-    if (!peer) {
-        test_end_with(owner);
-        access_as_peer(config, token, size);
-    }
-    STEP(waitpid(peer, &status, 0) == peer && !status && at[0] == 1);
-    STEP(!hmreg_mr_close(mr));
-}
-
 static void use_all(enum hmreg_monitor monitor)
 {
     struct hmreg_config config = {
@@ -158,7 +122,6 @@ static void use_all(enum hmreg_monitor monitor)
     STEP(!hmreg_copy(lib, at, at + 4096, 4096));
     STEP(!hmreg_domain_plan(domain, HMREG_IFACE_SYSTEM, 0, LEN, &plan));
     STEP(!hmreg_domain_stats(domain, &stats));
-    serve_peer(&config, domain, at);
     STEP(!hmreg_domain_close(domain));
     STEP(!hmreg_close(lib));
     _exit(0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A provider whose keys are raw and which keeps an object for each peer, a group of its domains,
- * and tokens of them and of the scripted provider's, for table.c and renewal.c.
+ * A provider whose keys are raw, a group of its domains, and tokens of them and of the scripted
+ * provider's, for table.c and renewal.c.
  */
 #ifndef HMREG_TESTS_UNIT_PEER_PROVIDER_H
 #define HMREG_TESTS_UNIT_PEER_PROVIDER_H
@@ -14,11 +14,11 @@
 
 #include <endian.h>
 
-/* ---- a provider with peers and raw keys ------------------------------------------------- */
+/* ---- a provider with raw keys ----------------------------------------------------------- */
 
-static struct provider_ops peer_ops;
+static struct provider_ops raw_ops;
 static struct provider_caps raw_caps;
-static int live_keys, live_peers, map_code, open_code;
+static int live_keys, map_code, unmap_code;
 
 /* A mapped key is the raw one's bytes plus the base. */
 static inline int map_raw(void *self, uint64_t base, const uint8_t *raw, size_t size, uint64_t *key)
@@ -35,21 +35,7 @@ static inline int map_raw(void *self, uint64_t base, const uint8_t *raw, size_t 
 static inline int unmap_raw(void *self, uint64_t key)
 {
     live_keys--;
-    return 0;
-}
-
-static inline int remote_open(void *self, const uint8_t *address, size_t size, void **out)
-{
-    if (open_code)
-        return hmreg_fail(open_code, "no peer is opened");
-    live_peers++;
-    *out = &live_peers;
-    return 0;
-}
-
-static inline void remote_close(void *self, void *remote)
-{
-    live_peers -= remote == &live_peers;
+    return unmap_code ? hmreg_fail(unmap_code, "no key is unmapped") : 0;
 }
 
 static inline void close_raw(void)
@@ -60,24 +46,21 @@ static inline void close_raw(void)
     script.destroys = 0;
     script_close(&fixture.script);
     assert_int_equal(live_keys, 0);
-    assert_int_equal(live_peers, 0);
 }
 
 static inline void open_raw(size_t count, uint32_t flags)
 {
-    peer_ops = script_ops;
-    peer_ops.map_raw = map_raw;
-    peer_ops.unmap_raw = unmap_raw;
-    peer_ops.remote_open = remote_open;
-    peer_ops.remote_close = remote_close;
+    raw_ops = script_ops;
+    raw_ops.map_raw = map_raw;
+    raw_ops.unmap_raw = unmap_raw;
     raw_caps = script_caps;
     raw_caps.mr_mode |= HMREG_MR_RAW;
-    live_keys = live_peers = map_code = open_code = 0;
+    live_keys = map_code = unmap_code = 0;
     fixture = (struct fixture){.count = 0};
     script_open(&fixture.script, NULL, NULL);
     test_after(close_raw);
     while (fixture.count < count)
-        assert_ok(hmreg_domain_create(fixture.script.lib, &peer_ops, &raw_caps, NULL, NULL,
+        assert_ok(hmreg_domain_create(fixture.script.lib, &raw_ops, &raw_caps, NULL, NULL,
                                       &fixture.members[fixture.count++]));
     open_group(flags);
 }

@@ -402,25 +402,6 @@ static void check_token(const struct hmreg_mr *mr, const struct iovec *iov, unsi
     hmreg_remote_close(remote);
 }
 
-TEST(remotes__closing_fails_after_a_bad_token__the_token_is_the_reason)
-{
-    struct hmreg_remote *remotes[2] = {NULL};
-    uint8_t tokens[8192];
-    size_t size = sizeof(tokens), count = 2;
-    struct hmreg_mr *mr;
-
-    script_open(&fixture, NULL, NULL);
-    assert_ok(script_reg(&fixture, fixture.memory[0], 8, &mr));
-    assert_ok(hmreg_mr_pack(mr, tokens, &size));
-    memcpy(tokens + size, tokens, size);
-    tokens[2 * size - 1] ^= 1;
-    script.remote_close_fails = true;
-    assert_fails(hmreg_remote_open_many(fixture.domain, tokens, 2 * size, remotes, &count),
-                 -EBADMSG, "tokens[1], at byte");
-    assert_null(remotes[0]);
-    assert_ok(hmreg_mr_close(mr));
-}
-
 /* A fabric may take more ranges than a token that older peers read can name. */
 TEST(domain__fabric_takes_a_thousand_ranges__64_are_offered)
 {

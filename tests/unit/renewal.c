@@ -15,7 +15,6 @@ static struct scene {
 static void end(void)
 {
     assert_int_equal(live_keys, 1);
-    assert_int_equal(live_peers, 1);
     hmreg_remote_close(scene.remote);
 }
 
@@ -96,14 +95,29 @@ TEST(renew__each_step_fails__the_remote_is_as_it_was)
     map_code = -ENOSPC;
     assert_fails(hmreg_remote_renew(scene.remote, scene.token, scene.size), -ENOSPC, "no key");
     map_code = 0;
-    open_code = -EHOSTUNREACH;
-    assert_fails(hmreg_remote_renew(scene.remote, scene.token, scene.size), -EHOSTUNREACH, "peer");
-    open_code = 0;
     allocations = 0;
     failing = 1;
     assert_fails(hmreg_remote_renew(scene.remote, scene.token, scene.size), -ENOMEM, "no memory");
     failing = 0;
     assert_int_equal(base_of(scene.remote), 0x1000);
+}
+
+TEST(open_many__unmapping_fails_after_a_bad_token__the_token_is_the_reason)
+{
+    struct hmreg_remote *remotes[2] = {NULL};
+    uint8_t tokens[2 * sizeof(scene.token)];
+    size_t count = 2;
+
+    begin();
+    memcpy(tokens, scene.token, scene.size);
+    memcpy(tokens + scene.size, scene.token, scene.size);
+    tokens[2 * scene.size - 1] ^= 1;
+    unmap_code = -EIO;
+    assert_fails(
+        hmreg_remote_open_many(fixture.members[0], tokens, 2 * scene.size, remotes, &count),
+        -EBADMSG, "tokens[1], at byte");
+    unmap_code = 0;
+    assert_null(remotes[0]);
 }
 
 /* Two segments that name keys by their number, of raw_size bytes together. */

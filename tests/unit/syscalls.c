@@ -75,8 +75,6 @@ static struct call {
     {.name = "poll", .number = -1},
 #endif
     TAKEN(ppoll),
-    TAKEN(shutdown),
-    TAKEN(accept4),
     TAKEN(fstat),
     TAKEN(newfstatat),
     TAKEN(fstatfs),
@@ -100,9 +98,6 @@ static struct call {
     OTHER(getdents64),
     OTHER(lseek),
     CALL(pipe2, FAILS, "pipe"),
-    CALL(socket, FAILS, "socket"),
-    CALL(bind, FAILS, "bind"),
-    CALL(listen, FAILS, "listen"),
     CALL(membarrier, UNHOOKED, "membarrier"),
     OTHER(mremap),
     OTHER(msync),

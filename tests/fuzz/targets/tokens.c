@@ -4,7 +4,6 @@
  * first byte chooses a token of a real region, which the other bytes damage, or nothing but them,
  * and whether checksums are mended. Whatever they are, a call opens all or nothing.
  */
-#include "core/contract/provider.h"
 #include "core/remote/rails_token.h"
 #include "core/remote/token.h"
 #include "tests/fuzz/mend.h"
@@ -26,13 +25,9 @@ static uint8_t templates[2 * DOMAINS][MOST];
 static size_t sizes[2 * DOMAINS];
 static struct hmreg_mr *mrs[2 * DOMAINS];
 static struct hmreg *lib;
-/* Takes loopback's tokens and, as libfabric's and verbs' domains, keeps nothing for a peer. */
-static struct hmreg_domain *bare;
 
 static void open_domains(void)
 {
-    static const struct provider_ops ops = {.name = "loopback"};
-    static const struct provider_caps caps = {.fabric = "bare", .key_size = 8, .iov_limit = 1};
     static const uint32_t modes[] = {0, HMREG_MR_RAW, HMREG_MR_VIRT_ADDR};
     static struct hmreg_domain *members[2];
 
@@ -44,7 +39,6 @@ static void open_domains(void)
     for (int i = 0; i < 2; i++)
         PROMISED(!hmreg_domain_open_loopback(lib, NULL, NULL, &members[i]));
     PROMISED(!hmreg_group_open(lib, members, 2, NULL, &domains[3]));
-    PROMISED(!hmreg_domain_create(lib, &ops, &caps, NULL, NULL, &bare));
 }
 
 /* Regions of one range and of three. They stay registered. */
@@ -199,7 +193,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         open_many(domains[i], exact, length);
         write_table(domains[i], exact, length);
     }
-    write_table(bare, exact, length);
     open_rails(exact, length);
     free(exact);
     free(bytes);

@@ -41,11 +41,10 @@ TEST(reuse__mappings__never_stale)
     struct bench bench;
 
     driver_need_fake();
-    test_forks_with_threads();
     bench = bench_begin();
     reserved.granule = cu_granule();
     reserved.addr = cu_reserve(RESERVED * reserved.granule);
-    reuse_from_a_process(&mappings, 100000);
+    reuse_addresses(&mappings, 100000);
     CU(cu.unreserve(reserved.addr, RESERVED * reserved.granule));
 }
 
@@ -72,10 +71,9 @@ TEST(reuse__pool__never_stale)
     struct bench bench;
 
     driver_need_fake();
-    test_forks_with_threads();
     test_setenv("HMREG_FAKE_CUDA_POOL_EXPORT", "1");
     bench = bench_begin();
-    reuse_from_a_process(&pool, 100000);
+    reuse_addresses(&pool, 100000);
     bench_end(&bench);
 }
 

@@ -42,13 +42,12 @@ TEST(reuse__mappings__never_stale)
     static const struct reuse mappings = {HMREG_IFACE_ZE, map_somewhere, unmap_it, false};
     void *at = NULL;
 
-    test_forks_with_threads();
     bench_open();
     app_open(&app, 0);
     granule = bench_page() > LONGEST ? bench_page() : LONGEST;
     assert_int_equal(zeVirtualMemReserve(app.context, NULL, PLACES * granule, &at), 0);
     reserved = at;
-    reuse_from_a_process(&mappings, 100000);
+    reuse_addresses(&mappings, 100000);
     assert_int_equal(zeVirtualMemFree(app.context, reserved, PLACES * granule), 0);
 }
 
