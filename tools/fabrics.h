@@ -7,9 +7,7 @@
 
 #include "tools/fabric.h"
 
-/* Sets "fabric_libraries" and "fabrics" of a document. */
-void fabrics_describe(struct hmreg *lib, json_t *document);
-/* The same, for a list whose lib and visit the caller has set. */
+/* Sets "fabric_libraries" and "fabrics" of a document. The caller has set the rest of the list. */
 void fabrics_visit(struct fabric_list *list, json_t *document);
 
 /* Puts both into the order in which an operator looks for them: RDMA devices, other fabrics that
