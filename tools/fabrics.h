@@ -6,6 +6,7 @@
 #define HMREG_TOOLS_FABRICS_H
 
 #include "tools/fabric.h"
+#include "tools/table.h"
 
 /* Sets "fabric_libraries" and "fabrics" of a document. The caller has set the rest of the list. */
 void fabrics_visit(struct fabric_list *list, json_t *document);
@@ -29,6 +30,9 @@ void fabrics_fail_if_none(json_t *document, const struct fabric_options *options
 /* The library of a fabric, or of what has its "provider": libfabric's verbs and libibverbs' devices
  * are two of the same NIC. */
 const char *fabrics_library(const json_t *fabric);
+
+/* It, as the cell of a column. */
+const char *cell_library(const json_t *fabric, char buf[CELL], json_t *notes);
 
 /* The text of "fabrics": what each requires, and what it can register. */
 void fabrics_print_text(const json_t *fabrics);

@@ -228,7 +228,7 @@ static void run_at(struct running *running, const struct place *place)
             run_one(running, json_string_value(name), place);
 }
 
-/* Of the names of fabrics those of the CPU are libfabric's, others begin with their provider. */
+/* The names "tcp" and "shm" are libfabric's; the other fabrics' begin with the provider. */
 static bool is_of_provider(const char *name, const char *provider)
 {
     size_t length = strlen(provider);
