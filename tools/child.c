@@ -26,28 +26,26 @@ static int move(int from, int to)
 }
 
 /* In the child. Reports by a pipe why the program does not start. */
-static void execute(char **argv, int fd, int writer, int report)
+static void execute(char **argv, int writer, int report)
 {
     int error;
 
-    if (fd != STDOUT_FILENO)
-        move(STDERR_FILENO, STDOUT_FILENO);
-    if (move(writer, fd) >= 0)
+    if (move(writer, STDOUT_FILENO) >= 0)
         execv("/proc/self/exe", argv);
     error = errno;
     _exit(write(report, &error, sizeof(error)) < 0);
 }
 
-static int start(char **argv, int fd, int writer, pid_t *pid)
+static int start(char **argv, int writer, pid_t *pid)
 {
     pid_t parent = getpid();
     int ends[2], error = 0;
 
     if (pipe2(ends, O_CLOEXEC))
         return errno;
-    /* `fd` must not replace it. */
-    if (ends[1] <= fd) {
-        int high = fcntl(ends[1], F_DUPFD_CLOEXEC, fd + 1);
+    /* Standard output, where it was closed, must not replace it. */
+    if (ends[1] <= STDOUT_FILENO) {
+        int high = fcntl(ends[1], F_DUPFD_CLOEXEC, STDOUT_FILENO + 1);
 
         close(ends[1]);
         ends[1] = high;
@@ -55,7 +53,7 @@ static int start(char **argv, int fd, int writer, pid_t *pid)
     *pid = ends[1] < 0 ? -1 : _Fork();
     if (*pid == 0) {
         child_end_with(parent);
-        execute(argv, fd, writer, ends[1]);
+        execute(argv, writer, ends[1]);
     }
     if (*pid < 0)
         error = errno;
@@ -67,13 +65,13 @@ static int start(char **argv, int fd, int writer, pid_t *pid)
     return error;
 }
 
-int child_start(char **argv, int fd, pid_t *pid, int *reader)
+int child_start(char **argv, pid_t *pid, int *reader)
 {
     int ends[2], error;
 
     if (pipe2(ends, O_CLOEXEC))
         return errno;
-    error = start(argv, fd, ends[1], pid);
+    error = start(argv, ends[1], pid);
     close(ends[1]);
     if (error)
         close(ends[0]);

@@ -8,10 +8,9 @@
 
 #include <sys/types.h>
 
-/* Executes this program with argv. Its descriptor `fd`, which is above 2 or its standard output, is
- * a pipe, whose other end is *reader; standard output is else its standard error. The kernel kills
- * it when the calling thread ends. 0, or an errno value. */
-int child_start(char **argv, int fd, pid_t *pid, int *reader);
+/* Executes this program with argv. Its standard output is a pipe, whose other end is *reader. The
+ * kernel kills it when the calling thread ends. 0, or an errno value. */
+int child_start(char **argv, pid_t *pid, int *reader);
 
 /* Runs a program, looked for in PATH, with these descriptors as its standard input, output and
  * error; the kernel kills it when the calling thread ends. Its exit status, 127 where there is none

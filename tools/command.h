@@ -84,7 +84,6 @@ struct command {
 extern const struct command command_doctor;
 extern const struct command command_info;
 extern const struct command command_plan;
-extern const struct command command_query;
 extern const struct command command_run_program;
 extern const struct command command_topo;
 extern const struct command command_stats;

@@ -157,10 +157,12 @@ static bool has_layer(const char *name, const char *layer)
     return false;
 }
 
-bool fabric_wanted(const struct fabric_list *list, const struct fabric *fabric)
+bool fabric_wanted(struct fabric_list *list, const struct fabric *fabric)
 {
     const char *only = list->only;
 
+    if (list->wants && !list->wants(list, fabric))
+        return false;
     return !only || !strcmp(fabric->name, only) || has_layer(fabric->name, only) ||
            !strcmp(fabric->provider, only) || !strcmp(fabric->domain, only) ||
            (fabric->nic && !strcmp(fabric->nic, only));

@@ -15,7 +15,10 @@ struct loop_ops;
 struct fabric_list {
     struct hmreg *lib;
     json_t *fabrics;
-    const char *only; /* the fabrics of this name (fabric_wanted()); NULL: all */
+    const char *only;     /* the fabrics of this name (fabric_wanted()); NULL: all */
+    const char *provider; /* the fabrics of this library, and no other is called; NULL: all */
+    /* Whether a fabric is to be opened at all; may be called again for it. NULL: each. */
+    bool (*wants)(struct fabric_list *list, const struct fabric *fabric);
     /* Called for each fabric that could be opened, while it is open, with its JSON description,
      * which the callback may extend; may be NULL. */
     void (*visit)(struct fabric_list *list, const struct fabric *fabric,
@@ -36,9 +39,9 @@ struct fabric {
                 const struct hmreg_domain_config *config, struct hmreg_domain **out);
 };
 
-/* Whether it is among those that the list is limited to: its name, a layer of that ("tcp" of
- * "tcp;ofi_rxm"), its provider, its domain or its RDMA device is list->only. */
-bool fabric_wanted(const struct fabric_list *list, const struct fabric *fabric);
+/* Whether it is among those that the list is limited to: list->wants() it, and its name, a layer of
+ * that ("tcp" of "tcp;ofi_rxm"), its provider, its domain or its RDMA device is list->only. */
+bool fabric_wanted(struct fabric_list *list, const struct fabric *fabric);
 
 /* Adds it if it is wanted. */
 void fabric_add(struct fabric_list *list, const struct fabric *fabric);

@@ -8,6 +8,7 @@
 
 #include <hmreg/loopback.h>
 #include <stdio.h>
+#include <string.h>
 
 static int open_loopback(const struct fabric *self, struct hmreg *lib,
                          const struct hmreg_domain_config *config, struct hmreg_domain **out)
@@ -87,14 +88,10 @@ void fabrics_visit(struct fabric_list *list, json_t *document)
 
     list->fabrics = doc_array();
     for (size_t i = 0; i < COUNT(libraries); i++)
-        doc_add(described, describe_library(&libraries[i], list));
+        if (!list->provider || !strcmp(list->provider, libraries[i].provider))
+            doc_add(described, describe_library(&libraries[i], list));
     doc_set(document, "fabric_libraries", described);
     doc_set(document, "fabrics", list->fabrics);
-}
-
-void fabrics_describe(struct hmreg *lib, json_t *document)
-{
-    fabrics_visit(&(struct fabric_list){.lib = lib}, document);
 }
 
 /* ---- order ------------------------------------------------------------------------------ */

@@ -6,10 +6,9 @@
 #define HMREG_TOOLS_FABRICS_H
 
 #include "tools/fabric.h"
+#include "tools/table.h"
 
-/* Sets "fabric_libraries" and "fabrics" of a document. */
-void fabrics_describe(struct hmreg *lib, json_t *document);
-/* The same, for a list whose lib and visit the caller has set. */
+/* Sets "fabric_libraries" and "fabrics" of a document. The caller has set the rest of the list. */
 void fabrics_visit(struct fabric_list *list, json_t *document);
 
 /* Puts both into the order in which an operator looks for them: RDMA devices, other fabrics that
@@ -31,6 +30,9 @@ void fabrics_fail_if_none(json_t *document, const struct fabric_options *options
 /* The library of a fabric, or of what has its "provider": libfabric's verbs and libibverbs' devices
  * are two of the same NIC. */
 const char *fabrics_library(const json_t *fabric);
+
+/* It, as the cell of a column. */
+const char *cell_library(const json_t *fabric, char buf[CELL], json_t *notes);
 
 /* The text of "fabrics": what each requires, and what it can register. */
 void fabrics_print_text(const json_t *fabrics);

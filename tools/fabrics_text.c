@@ -5,7 +5,6 @@
  * rows share is printed once, with the text of the first.
  */
 #include "tools/fabrics.h"
-#include "tools/notes.h"
 #include "tools/table.h"
 
 #include <inttypes.h>
@@ -70,39 +69,41 @@ static bool fabrics_alike(const json_t *one, const json_t *other)
     return all_memory_alike(json_object_get(one, "memory"), json_object_get(other, "memory"));
 }
 
-/* One line: the fabrics in [first, next). */
-struct line {
-    const json_t *fabric;
-    size_t next;
-    char domains[64]; /* "eth0, lo", "mlx5_0 and 7 more" */
-};
-
-static void name_domains(const json_t *fabrics, size_t first, struct line *out)
+/* "eth0, lo", "mlx5_0 and 7 more": the domains of the fabrics in [first, next). */
+static void name_domains(const json_t *fabrics, size_t first, size_t next, char domains[64])
 {
     size_t used = 0;
 
-    for (size_t i = first; i < out->next; i++) {
+    for (size_t i = first; i < next; i++) {
         const char *domain = doc_words(json_array_get(fabrics, i), "domain");
 
         if (used + strlen(domain) + 2 > 32 && i > first) {
-            snprintf(out->domains + used, sizeof(out->domains) - used, " and %zu more",
-                     out->next - i);
+            snprintf(domains + used, 64 - used, " and %zu more", next - i);
             return;
         }
-        used += (size_t)snprintf(out->domains + used, sizeof(out->domains) - used, "%s%.40s",
-                                 i > first ? ", " : "", domain);
+        used +=
+            (size_t)snprintf(domains + used, 64 - used, "%s%.40s", i > first ? ", " : "", domain);
     }
 }
 
-static struct line line_from(const json_t *fabrics, size_t first)
+/* The fabrics, of those alike the first, with the domains of all. */
+static json_t *lines_of(const json_t *fabrics)
 {
-    struct line line = {.fabric = json_array_get(fabrics, first), .next = first + 1};
+    json_t *lines = doc_array(), *line;
+    char domains[64];
 
-    while (line.next < json_array_size(fabrics) &&
-           fabrics_alike(line.fabric, json_array_get(fabrics, line.next)))
-        line.next++;
-    name_domains(fabrics, first, &line);
-    return line;
+    for (size_t i = 0, next; i < json_array_size(fabrics); i = next) {
+        const json_t *first = json_array_get(fabrics, i);
+
+        for (next = i + 1; next < json_array_size(fabrics); next++)
+            if (!fabrics_alike(first, json_array_get(fabrics, next)))
+                break;
+        name_domains(fabrics, i, next, domains);
+        line = doc_made(json_copy((json_t *)(uintptr_t)first));
+        doc_set(line, "domains", doc_text(domains));
+        doc_add(lines, line);
+    }
+    return lines;
 }
 
 const char *fabrics_library(const json_t *fabric)
@@ -112,147 +113,140 @@ const char *fabrics_library(const json_t *fabric)
                                                      : "hmreg";
 }
 
+const char *cell_library(const json_t *fabric, char buf[CELL], json_t *notes)
+{
+    return fabrics_library(fabric);
+}
+
 /* ---- what each demands ------------------------------------------------------------------ */
 
-static void add_modes(struct table *table, const json_t *fabric)
+static const char *cell_modes(const json_t *fabric, char buf[CELL], json_t *notes)
 {
-    const json_t *modes = json_object_get(fabric, "mr_mode"), *mode;
-    char words[160] = "";
+    const json_t *mode;
+    size_t used = 0;
 
-    doc_each(mode, modes) {
-        size_t used = strlen(words);
-
-        snprintf(words + used, sizeof(words) - used, "%s%s", used ? " " : "",
-                 json_string_value(mode));
-    }
-    table_add(table, "%s", words[0] ? words : "nothing");
-}
-
-static void add_fabric(struct table *table, const struct line *line)
-{
-    const json_t *fabric = line->fabric;
-    char most[32];
-
-    table_add(table, "%s", fabrics_library(fabric));
-    table_add(table, "%s", doc_words(fabric, "fabric"));
-    table_add(table, "%s", line->domains);
     if (!doc_is(fabric, "opened")) {
-        for (int i = 0; i < 3; i++)
-            table_add(table, "%s", "");
-        table_add(table, "not opened: %s", doc_words(json_object_get(fabric, "error"), "text"));
-        return;
+        snprintf(buf, CELL, "not opened: %s", doc_words(json_object_get(fabric, "error"), "text"));
+        return buf;
     }
-    table_add(table, "%" PRIu64 " B", doc_number(fabric, "key_size"));
-    table_add(table, "%" PRIu64, doc_number(fabric, "iov_limit"));
-    table_add(table, "%s",
-              doc_has(fabric, "max_mr_size")
-                  ? doc_bytes_words(doc_number(fabric, "max_mr_size"), most)
-                  : "no limit");
-    add_modes(table, fabric);
+    doc_each(mode, json_object_get(fabric, "mr_mode"))
+        used += (size_t)snprintf(buf + used, CELL - used, "%s%s", used ? " " : "",
+                                 json_string_value(mode));
+    return used ? buf : "nothing";
 }
 
-static void print_fabrics(const json_t *fabrics)
+static void print_fabrics(const json_t *lines)
 {
-    struct table *table = table_new("library", "fabric", "domain", ">key", ">ranges",
-                                    ">longest region", "demands (mr_mode)", NULL);
+    static const struct column columns[] = {
+        COLUMN("library", NULL, .cell = cell_library),
+        COLUMN("fabric", "fabric"),
+        COLUMN("domain", "domains"),
+        COLUMN(">key", "key_size", .cell = cell_bytes),
+        COLUMN(">ranges", "iov_limit"),
+        COLUMN(">longest region", "max_mr_size", .none = "no limit", .cell = cell_bytes),
+        COLUMN("demands (mr_mode)", NULL, .cell = cell_modes),
+        {0}};
 
     print_heading("Fabrics");
-    for (size_t i = 0; i < json_array_size(fabrics);) {
-        struct line line = line_from(fabrics, i);
-
-        add_fabric(table, &line);
-        i = line.next;
-    }
-    table_print(table);
+    print_rows(columns, lines);
 }
 
 /* ---- what each can register ------------------------------------------------------------- */
 
-static void add_path(struct table *table, const json_t *paths, const char *name, json_t *notes)
+static const char *cell_path(const json_t *path, char buf[CELL], json_t *notes)
 {
-    const json_t *path = json_object_get(paths, name);
     char words[400];
 
-    if (!path || doc_is(path, "usable")) {
-        table_add(table, "%s", path ? "yes" : "-");
-        return;
-    }
+    if (doc_is(path, "usable"))
+        return "yes";
     snprintf(words, sizeof(words), "%s%s%s", doc_words(path, "slug"),
              doc_has(path, "slug") ? ": " : "", doc_words(path, "text"));
-    table_add(table, "no [%zu]", note_number(notes, reason_of(path), words));
+    snprintf(buf, CELL, "no [%zu]", note_number(notes, reason_of(path), words));
+    return buf;
 }
 
 /* Whether a real device's dmabuf can be mapped shows only when it is tried. */
-static void add_mapped(struct table *table, const json_t *memory, json_t *notes)
+static const char *cell_mapped(const json_t *memory, char buf[CELL], json_t *notes)
 {
     const json_t *path = json_object_get(json_object_get(memory, "paths"), "mapped");
     const char *words = "whether this device's dmabufs can be mapped for the CPU shows when it is "
                         "tried, by hmreg verify; NVIDIA's driver refuses on most machines";
 
-    if (path && doc_is(path, "usable") && !doc_is(memory, "simulated"))
-        table_add(table, "untried [%zu]", note_number(notes, words, words));
-    else
-        add_path(table, json_object_get(memory, "paths"), "mapped", notes);
+    if (!path || !doc_is(path, "usable") || doc_is(memory, "simulated"))
+        return path ? cell_path(path, buf, notes) : "-";
+    snprintf(buf, CELL, "untried [%zu]", note_number(notes, words, words));
+    return buf;
 }
 
-static void add_label(struct table *table, const json_t *first, const json_t *last)
+static const char *cell_label(const json_t *memory, char buf[CELL], json_t *notes)
 {
-    const char *simulated = doc_is(first, "simulated") ? ", simulated" : "";
-    const char *iface = doc_words(first, "iface");
-    uint64_t from = doc_number(first, "device"), to = doc_number(last, "device");
+    uint64_t from = doc_number(memory, "device"), to = doc_number(memory, "last");
+    size_t used;
 
-    if (!doc_has(first, "device"))
-        table_add(table, "host");
-    else if (from == to)
-        table_add(table, "%s %" PRIu64 "%s", iface, from, simulated);
-    else
-        table_add(table, "%s %" PRIu64 "-%" PRIu64 "%s", iface, from, to, simulated);
+    if (!doc_has(memory, "device"))
+        return "host";
+    used = (size_t)snprintf(buf, CELL, "%s %" PRIu64, doc_words(memory, "iface"), from);
+    if (from != to)
+        used += (size_t)snprintf(buf + used, CELL - used, "-%" PRIu64, to);
+    snprintf(buf + used, CELL - used, "%s", doc_is(memory, "simulated") ? ", simulated" : "");
+    return buf;
 }
 
-static void add_memory(struct table *table, const struct line *line, json_t *notes)
+/* A row for the memories of a line that are alike: the first, with the last one's device. */
+static void add_memory(json_t *rows, const json_t *line)
 {
-    const json_t *list = json_object_get(line->fabric, "memory");
+    static const char *const keys[] = {"provider", "fabric", "domains"};
+    static const char *const paths[] = {"system", "dmabuf", "peermem"};
+    const json_t *list = json_object_get(line, "memory");
 
     for (size_t i = 0, next; i < json_array_size(list); i = next) {
-        const json_t *first = json_array_get(list, i);
-        const json_t *paths = json_object_get(first, "paths");
+        json_t *first = json_array_get(list, i), *row = doc_made(json_copy(first));
 
         for (next = i + 1; next < json_array_size(list); next++)
             if (!memory_alike(first, json_array_get(list, next)))
                 break;
-        table_add(table, "%s", fabrics_library(line->fabric));
-        table_add(table, "%s", doc_words(line->fabric, "fabric"));
-        table_add(table, "%s", line->domains);
-        add_label(table, first, json_array_get(list, next - 1));
-        add_path(table, paths, "system", notes);
-        add_path(table, paths, "dmabuf", notes);
-        add_path(table, paths, "peermem", notes);
-        add_mapped(table, first, notes);
+        doc_set(row, "last",
+                json_incref(json_object_get(json_array_get(list, next - 1), "device")));
+        for (size_t k = 0; k < COUNT(keys); k++)
+            doc_set(row, keys[k], json_incref(json_object_get(line, keys[k])));
+        for (size_t k = 0; k < COUNT(paths); k++) {
+            json_t *path = json_object_get(json_object_get(first, "paths"), paths[k]);
+
+            doc_set(row, paths[k], path ? json_incref(path) : json_null());
+        }
+        doc_add(rows, row);
     }
 }
 
-static void print_memory(const json_t *fabrics)
+static void print_memory(const json_t *lines)
 {
-    struct table *table = table_new("library", "fabric", "domain", "memory of", "system", "dmabuf",
-                                    "peermem", "mapped", NULL);
-    json_t *notes = doc_array();
+    static const struct column columns[] = {
+        COLUMN("library", NULL, .cell = cell_library),
+        COLUMN("fabric", "fabric"),
+        COLUMN("domain", "domains"),
+        COLUMN("memory of", NULL, .cell = cell_label),
+        COLUMN("system", "system", .none = "-", .cell = cell_path),
+        COLUMN("dmabuf", "dmabuf", .none = "-", .cell = cell_path),
+        COLUMN("peermem", "peermem", .none = "-", .cell = cell_path),
+        COLUMN("mapped", NULL, .cell = cell_mapped),
+        {0}};
+    json_t *rows = doc_array();
+    const json_t *line;
 
     print_heading("Memory each fabric can register, by path");
-    for (size_t i = 0; i < json_array_size(fabrics);) {
-        struct line line = line_from(fabrics, i);
-
-        add_memory(table, &line, notes);
-        i = line.next;
-    }
-    table_print(table);
-    print_notes(notes);
-    json_decref(notes);
+    doc_each(line, lines)
+        add_memory(rows, line);
+    print_rows(columns, rows);
+    json_decref(rows);
 }
 
 void fabrics_print_text(const json_t *fabrics)
 {
-    if (!json_array_size(fabrics))
-        return;
-    print_fabrics(fabrics);
-    print_memory(fabrics);
+    json_t *lines = lines_of(fabrics);
+
+    if (json_array_size(lines)) {
+        print_fabrics(lines);
+        print_memory(lines);
+    }
+    json_decref(lines);
 }

@@ -5,16 +5,10 @@
 #include "tools/command.h"
 #include "tools/fabrics.h"
 #include "tools/machine.h"
-#include "tools/notes.h"
 #include "tools/table.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-static const char *yes(bool is)
-{
-    return is ? "yes" : "no";
-}
 
 /* ---- lists of one table each ------------------------------------------------------------ */
 
@@ -44,124 +38,98 @@ static void print_unreported(const json_t *runtime)
     print_paragraph("", "%s", text);
 }
 
+static const char *cell_notes(const json_t *runtime, char buf[CELL], json_t *notes)
+{
+    const char *library = doc_words(runtime, "library"), *why = doc_words(runtime, "why");
+
+    snprintf(buf, CELL, "%s%s%s", library, library[0] && why[0] ? ": " : "", why);
+    return buf;
+}
+
 static void print_runtimes(const json_t *document)
 {
-    struct table *table =
-        table_new("iface", "usable", ">devices", "version", "library and notes", NULL);
-    const json_t *runtime;
+    static const struct column columns[] = {COLUMN("iface", "iface"),
+                                            COLUMN("usable", "usable"),
+                                            COLUMN(">devices", "devices"),
+                                            COLUMN("version", "version"),
+                                            COLUMN("library and notes", NULL, .cell = cell_notes),
+                                            {0}};
+    const json_t *runtimes = json_object_get(document, "runtimes"), *runtime;
 
     print_heading("Runtimes");
-    doc_each(runtime, json_object_get(document, "runtimes")) {
-        const char *library = doc_words(runtime, "library"), *why = doc_words(runtime, "why");
-
-        table_add(table, "%s", doc_words(runtime, "iface"));
-        table_add(table, "%s", yes(doc_is(runtime, "usable")));
-        table_add(table, "%" PRIu64, doc_number(runtime, "devices"));
-        table_add(table, "%s", doc_words(runtime, "version"));
-        table_add(table, "%s%s%s", library, library[0] && why[0] ? ": " : "", why);
-    }
-    table_print(table);
-    doc_each(runtime, json_object_get(document, "runtimes"))
+    print_rows(columns, runtimes);
+    doc_each(runtime, runtimes)
         print_unreported(runtime);
 }
 
-static void add_device(struct table *table, const json_t *device)
+static const char *cell_sort(const json_t *simulated, char buf[CELL], json_t *notes)
 {
-    char memory[32];
-
-    table_add(table, "%s %" PRIu64, doc_words(device, "iface"), doc_number(device, "device"));
-    table_add(table, "%s", doc_has(device, "pci") ? doc_words(device, "pci") : "unknown");
-    table_add(table, "%s",
-              doc_has(device, "memory") ? doc_bytes_words(doc_number(device, "memory"), memory)
-                                        : "unknown");
-    table_add(table, "%s", yes(doc_is(device, "dmabuf")));
-    table_add(table, "%s", doc_is(device, "simulated") ? "simulated" : "hardware");
-    table_add(table, "%s", doc_words(device, "name"));
+    return json_is_true(simulated) ? "simulated" : "hardware";
 }
 
 static void print_devices(const json_t *document)
 {
-    const json_t *devices = json_object_get(document, "devices"), *device;
-    struct table *table =
-        table_new("device", "PCI address", ">memory", "dmabuf", "sort", "name", NULL);
+    static const struct column columns[] = {
+        COLUMN("device", NULL, .cell = cell_device),
+        COLUMN("PCI address", "pci", .none = "unknown"),
+        COLUMN(">memory", "memory", .none = "unknown", .cell = cell_bytes),
+        COLUMN("dmabuf", "dmabuf"),
+        COLUMN("sort", "simulated", .cell = cell_sort),
+        COLUMN("name", "name"),
+        {0}};
+    const json_t *devices = json_object_get(document, "devices");
 
     print_heading("Devices");
     if (!json_array_size(devices))
         print_paragraph("", "none");
-    doc_each(device, devices)
-        add_device(table, device);
-    table_print(table);
+    print_rows(columns, devices);
 }
 
 static void print_libraries(const json_t *document)
 {
-    struct table *table = table_new("library", "version", ">fabrics", "note", NULL);
-    const json_t *library;
+    static const struct column columns[] = {COLUMN("library", "library"),
+                                            COLUMN("version", "version"),
+                                            COLUMN(">fabrics", "fabrics"),
+                                            COLUMN("note", "why"),
+                                            {0}};
 
     print_heading("Fabric libraries");
-    doc_each(library, json_object_get(document, "fabric_libraries")) {
-        table_add(table, "%s", doc_words(library, "library"));
-        table_add(table, "%s", doc_words(library, "version"));
-        table_add(table, "%" PRIu64, doc_number(library, "fabrics"));
-        table_add(table, "%s", doc_words(library, "why"));
-    }
-    table_print(table);
+    print_rows(columns, json_object_get(document, "fabric_libraries"));
 }
 
 /* ---- limits and environment ------------------------------------------------------------- */
 
-static void add_bytes(struct table *table, const json_t *object, const char *key)
-{
-    char words[32];
-
-    table_add(table, "%s",
-              doc_has(object, key) ? doc_bytes_words(doc_number(object, key), words) : "no limit");
-}
-
-static void add_count(struct table *table, const json_t *object, const char *key)
-{
-    if (doc_has(object, key))
-        table_add(table, "%" PRIu64, doc_number(object, key));
-    else
-        table_add(table, "no limit");
-}
-
-static void add_monitor(struct table *table, const json_t *userfaultfd)
+static const char *cell_userfaultfd(const json_t *userfaultfd, char buf[CELL], json_t *notes)
 {
     if (doc_is(userfaultfd, "available"))
-        table_add(table, "available: changes of host memory are noticed");
-    else
-        table_add(table, "no: %s", doc_words(json_object_get(userfaultfd, "error"), "text"));
+        return "available: changes of host memory are noticed";
+    snprintf(buf, CELL, "no: %s", doc_words(json_object_get(userfaultfd, "error"), "text"));
+    return buf;
 }
 
-/* Adds the active monitor, with the reason if a better one is not available. */
-static void add_active(struct table *table, const json_t *monitor)
+/* The active monitor, with the reason if a better one is not available. */
+static const char *cell_monitor(const json_t *monitor, char buf[CELL], json_t *notes)
 {
     const char *why = doc_words(monitor, "why");
 
-    table_add(table, "%s%s%s%s", doc_words(monitor, "active"), *why ? " (" : "", why,
-              *why ? ")" : "");
+    snprintf(buf, CELL, "%s%s%s%s", doc_words(monitor, "active"), *why ? " (" : "", why,
+             *why ? ")" : "");
+    return buf;
 }
 
 static void print_limits(const json_t *document)
 {
-    const json_t *limits = json_object_get(document, "limits");
-    struct table *table = table_new("limit", "value", NULL);
+    static const struct column limits[] = {
+        COLUMN("locked memory (ulimit -l)", "memlock/soft", .none = "no limit", .cell = cell_bytes),
+        COLUMN("open files (ulimit -n)", "open_files/soft", .none = "no limit"),
+        COLUMN("cached regions, each cache", "cache/regions", .none = "no limit"),
+        COLUMN("cached bytes, each cache", "cache/bytes", .none = "no limit", .cell = cell_bytes),
+        COLUMN("monitor of host memory", "monitor", .cell = cell_monitor),
+        COLUMN("userfaultfd", "userfaultfd", .cell = cell_userfaultfd),
+        {0}};
 
     print_heading("Limits");
-    table_add(table, "locked memory (ulimit -l)");
-    add_bytes(table, json_object_get(limits, "memlock"), "soft");
-    table_add(table, "open files (ulimit -n)");
-    add_count(table, json_object_get(limits, "open_files"), "soft");
-    table_add(table, "cached regions, each cache");
-    add_count(table, json_object_get(limits, "cache"), "regions");
-    table_add(table, "cached bytes, each cache");
-    add_bytes(table, json_object_get(limits, "cache"), "bytes");
-    table_add(table, "monitor of host memory");
-    add_active(table, json_object_get(limits, "monitor"));
-    table_add(table, "userfaultfd");
-    add_monitor(table, json_object_get(limits, "userfaultfd"));
-    table_print(table);
+    print_fields("limit", "value", limits, json_object_get(document, "limits"));
 }
 
 static void print_environment(const json_t *document)

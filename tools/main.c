@@ -14,7 +14,7 @@
 #include <string.h>
 
 static const struct command *const commands[] = {
-    &command_info,        &command_query, &command_plan,   &command_doctor,
+    &command_info,        &command_plan,  &command_doctor,
     &command_topo,        &command_stats, &command_verify,
 #ifdef HMREG_TOOL_RUN
     &command_run_program,

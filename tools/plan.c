@@ -4,7 +4,6 @@
  */
 #include "tools/command.h"
 #include "tools/fabrics.h"
-#include "tools/notes.h"
 #include "tools/table.h"
 
 #include <hmreg/plan.h>
@@ -228,18 +227,17 @@ static struct unit unit_of(const json_t *plans)
     return (struct unit){most >> 10 * unit > 9999999 ? NULL : names[unit], 10 * (unsigned)unit};
 }
 
-static void add_length(struct table *table, uint64_t bytes, struct unit unit)
+static json_t *length_words(uint64_t bytes, struct unit unit)
 {
     uint64_t rest = bytes & ((UINT64_C(1) << unit.shift) - 1);
     char words[32];
 
     if (!unit.name || !bytes)
-        table_add(table, "%s", doc_bytes_words(bytes, words));
-    else if (rest)
-        table_add(table, "%" PRIu64 ".%" PRIu64 " %s", bytes >> unit.shift,
-                  (rest >> (unit.shift - 10)) * 10 >> 10, unit.name);
-    else
-        table_add(table, "%" PRIu64 " %s", bytes >> unit.shift, unit.name);
+        return doc_text(doc_bytes_words(bytes, words));
+    if (rest)
+        return doc_format("%" PRIu64 ".%" PRIu64 " %s", bytes >> unit.shift,
+                          (rest >> (unit.shift - 10)) * 10 >> 10, unit.name);
+    return doc_format("%" PRIu64 " %s", bytes >> unit.shift, unit.name);
 }
 
 /* A limit's text with "12 KiB" for "12288 bytes", and for what is in use of them: as the table has
@@ -281,17 +279,17 @@ static size_t limit_note(json_t *notes, const json_t *limit)
 }
 
 /* "all", "4 MiB", "up to 4 MiB", "none", with the notes of the kinds of limits that leave less. */
-static void add_fitting(struct table *table, const json_t *plan, bool cached, json_t *notes)
+static const char *fitting(const json_t *plan, bool cached, char buf[CELL], json_t *notes)
 {
     unsigned kinds = cached ? CACHING : REGISTERING;
     uint64_t size = doc_number(plan, "size"),
              fits = doc_number(plan, cached ? "cacheable" : "fits");
     uint64_t longest = doc_number(plan, cached ? "longest_cacheable" : "longest");
     const json_t *limits = json_object_get(plan, "limits");
-    char cell[256], bytes[32];
+    char bytes[32];
     size_t used;
 
-    used = (size_t)snprintf(cell, sizeof(cell), "%s%s", fits || !longest ? "" : "up to ",
+    used = (size_t)snprintf(buf, CELL, "%s%s", fits || !longest ? "" : "up to ",
                             fits == size ? "all"
                             : longest    ? doc_bytes_words(fits ? fits : longest, bytes)
                                          : "none");
@@ -299,27 +297,22 @@ static void add_fitting(struct table *table, const json_t *plan, bool cached, js
         const json_t *limit = json_array_get(limits, (size_t)i);
 
         if (kinds & 1u << i && doc_number(limit, "fits") < size)
-            used += (size_t)snprintf(cell + used, sizeof(cell) - used, " [%zu]",
-                                     limit_note(notes, limit));
+            used += (size_t)snprintf(buf + used, CELL - used, " [%zu]", limit_note(notes, limit));
     }
     if (!strcmp(doc_words(plan, "path"), "none") && !cached)
-        snprintf(cell + used, sizeof(cell) - used, " [%zu]",
+        snprintf(buf + used, CELL - used, " [%zu]",
                  note_number(notes, "path", "every path is refused: hmreg info has the reasons"));
-    table_add(table, "%s", cell);
+    return buf;
 }
 
-static void add_plan(struct table *table, const json_t *plan, struct unit unit, json_t *notes)
+static const char *cell_fits(const json_t *plan, char buf[CELL], json_t *notes)
 {
-    table_add(table, "%s", fabrics_library(plan));
-    table_add(table, "%s", doc_words(plan, "fabric"));
-    table_add(table, "%s", doc_words(plan, "domain"));
-    add_length(table, doc_number(plan, "size"), unit);
-    table_add(table, "%s", doc_words(plan, "path"));
-    table_add(table, "%" PRIu64, doc_number(plan, "regions"));
-    add_length(table, doc_number(plan, "region_len"), unit);
-    table_add(table, "%" PRIu64, doc_number(plan, "exports"));
-    add_fitting(table, plan, false, notes);
-    add_fitting(table, plan, true, notes);
+    return fitting(plan, false, buf, notes);
+}
+
+static const char *cell_cacheable(const json_t *plan, char buf[CELL], json_t *notes)
+{
+    return fitting(plan, true, buf, notes);
 }
 
 static bool any_is_longer(const json_t *plans, uint64_t bytes)
@@ -346,20 +339,33 @@ static bool any_would_be_shorter(const json_t *plans)
 
 static void print_text(const json_t *document)
 {
-    struct table *table = table_new("library", "fabric", "domain", ">size", "path", ">regions",
-                                    ">of up to", ">exports", "fits", "cacheable", NULL);
-    json_t *notes = doc_array();
-    const json_t *plans = json_object_get(document, "plans"), *plan, *failure;
+    static const struct column columns[] = {COLUMN("library", NULL, .cell = cell_library),
+                                            COLUMN("fabric", "fabric"),
+                                            COLUMN("domain", "domain"),
+                                            COLUMN(">size", "size_words"),
+                                            COLUMN("path", "path"),
+                                            COLUMN(">regions", "regions"),
+                                            COLUMN(">of up to", "region_words"),
+                                            COLUMN(">exports", "exports"),
+                                            COLUMN("fits", NULL, .cell = cell_fits),
+                                            COLUMN("cacheable", NULL, .cell = cell_cacheable),
+                                            {0}};
+    const json_t *plans = json_object_get(document, "plans"), *failure;
     struct unit unit = unit_of(plans);
+    json_t *rows = doc_array(), *row;
     char name[32], bytes[32];
 
     print_line("Memory: %s, %s in all", doc_device_words(document, name),
                doc_has(document, "memory") ? doc_bytes_words(doc_number(document, "memory"), bytes)
                                            : "unknown");
-    doc_each(plan, plans)
-        add_plan(table, plan, unit, notes);
-    table_print(table);
-    print_notes(notes);
+    doc_each(row, plans) {
+        row = doc_made(json_copy(row));
+        doc_set(row, "size_words", length_words(doc_number(row, "size"), unit));
+        doc_set(row, "region_words", length_words(doc_number(row, "region_len"), unit));
+        doc_add(rows, row);
+    }
+    print_rows(columns, rows);
+    json_decref(rows);
     if (doc_has(document, "device") && doc_has(document, "memory") &&
         any_is_longer(plans, doc_number(document, "memory")))
         print_paragraph("", "%s has %s: no range of it is longer.", name, bytes);
@@ -369,7 +375,6 @@ static void print_text(const json_t *document)
                         "range of so many bytes would.");
     doc_each(failure, json_object_get(document, "failures"))
         print_paragraph("", "%s", json_string_value(failure));
-    json_decref(notes);
 }
 
 /* ---- the command ------------------------------------------------------------------------ */

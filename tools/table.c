@@ -6,11 +6,14 @@
 #include "tools/table.h"
 
 #include "tools/command.h"
+#include "tools/document.h"
 #include "tools/foreign.h"
 #include "tools/progress.h"
 
+#include <inttypes.h>
 #include <libsmartcols.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +21,7 @@
 #include <unistd.h>
 
 #define GAP        "  "
+#define GAP_WIDTH  (sizeof(GAP) - 1)
 #define LEAST_WRAP 24 /* a narrower last column would be unreadable */
 
 struct table {
@@ -36,7 +40,8 @@ void print_width(size_t columns)
     width_limit = columns;
 }
 
-size_t print_columns(void)
+/* How wide a line may be, by that limit and the terminal; 0: as wide as it is. */
+static size_t print_columns(void)
 {
     struct winsize size = {0};
     size_t width;
@@ -47,14 +52,13 @@ size_t print_columns(void)
     return width_limit && width > width_limit ? width_limit : width;
 }
 
-/* ---- tables ----------------------------------------------------------------------------- */
+/* ---- a table ----------------------------------------------------------------------------- */
 
 static void *made(void *pointer)
 {
-    if (pointer)
-        return pointer;
-    fprintf(stderr, "hmreg: out of memory\n");
-    exit(EXIT_FAILED);
+    if (!pointer)
+        doc_no_memory();
+    return pointer;
 }
 
 /* UTF-8 continuation bytes do not count. */
@@ -98,7 +102,7 @@ static char *wrapped(const char *words, size_t width)
     }
 }
 
-void table_add_column(struct table *table, const char *heading)
+static void add_column(struct table *table, const char *heading)
 {
     bool right = heading[0] == '>';
 
@@ -107,30 +111,24 @@ void table_add_column(struct table *table, const char *heading)
     table->count++;
 }
 
-struct table *table_new(const char *heading, ...)
+static struct table *new_table(const char *heading)
 {
     struct table *table = made(calloc(1, sizeof(*table)));
-    va_list args;
 
     *table = (struct table){
         .table = made(scols_new_table()), .least = LEAST_WRAP, .indent = PAGE_INDENT};
     scols_table_set_column_separator(table->table, GAP);
     scols_table_set_termforce(table->table, SCOLS_TERMFORCE_NEVER);
-    va_start(args, heading);
-    for (; heading; heading = va_arg(args, const char *))
-        table_add_column(table, heading);
-    va_end(args);
+    add_column(table, heading);
     return table;
 }
 
-static void add(struct table *table, const char *format, va_list args)
+/* The next cell, of words that the table frees; rows fill from the left. */
+static void take_cell(struct table *table, char *cell)
 {
     size_t column = table->cells++ % table->count;
-    char *cell = NULL;
 
-    if (vasprintf(&cell, format, args) < 0)
-        made(NULL);
-    foreign_text(cell);
+    foreign_text(made(cell));
     if (!column)
         table->row = made(scols_table_new_line(table->table, NULL));
     if (scols_line_refer_data(table->row, column, cell))
@@ -139,18 +137,9 @@ static void add(struct table *table, const char *format, va_list args)
         table->last = width_of(cell, strlen(cell));
 }
 
-void table_add(struct table *table, const char *format, ...)
+static void add_cell(struct table *table, const char *words)
 {
-    va_list args;
-
-    va_start(args, format);
-    add(table, format, args);
-    va_end(args);
-}
-
-bool table_has_rows(const struct table *table)
-{
-    return table->cells > 0;
+    take_cell(table, strdup(words));
 }
 
 static char *text_of(struct table *table)
@@ -239,7 +228,8 @@ static void print_as_blocks(struct table *table)
     }
 }
 
-void table_print(struct table *table)
+/* Prints to stdout and frees; a table without rows prints nothing. */
+static void print_table(struct table *table)
 {
     size_t limit = print_columns(),
            width = limit > PAGE_INDENT ? limit - (size_t)table->indent : limit;
@@ -265,15 +255,20 @@ void table_print(struct table *table)
 /* A table of one row: the mark, and the words wrapped beside it. */
 static struct table *row(int indent, const char *mark, const char *format, va_list args)
 {
-    struct table *table = *mark ? table_new(">", "", NULL) : table_new("", NULL);
+    struct table *table = new_table(*mark ? ">" : "");
+    char *cell = NULL;
 
+    if (*mark)
+        add_column(table, "");
     table->indent = indent;
     table->least = 1;
     scols_table_enable_noheadings(table->table, 1);
     scols_table_set_column_separator(table->table, "");
     if (*mark)
-        table_add(table, "%s", mark);
-    add(table, format, args);
+        add_cell(table, mark);
+    if (vasprintf(&cell, format, args) < 0)
+        made(NULL);
+    take_cell(table, cell);
     return table;
 }
 
@@ -289,7 +284,7 @@ void print_heading(const char *format, ...)
     scols_table_enable_colors(table->table, bold);
     scols_column_set_color(scols_table_get_column(table->table, 0), "bold");
     putchar('\n');
-    table_print(table);
+    print_table(table);
 }
 
 void print_indented(int indent, const char *mark, const char *format, ...)
@@ -297,6 +292,202 @@ void print_indented(int indent, const char *mark, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    table_print(row(indent, mark, format, args));
+    print_table(row(indent, mark, format, args));
     va_end(args);
+}
+
+/* ---- cells ------------------------------------------------------------------------------ */
+
+/* The value at "limits/soft"; NULL: absent. */
+static const json_t *value_at(const json_t *row, const char *key)
+{
+    char name[64];
+
+    for (; row && *key; key += strcspn(key, "/"), key += *key == '/') {
+        snprintf(name, sizeof(name), "%.*s", (int)strcspn(key, "/"), key);
+        row = json_is_array(row) ? json_array_get(row, strtoul(name, NULL, 10))
+                                 : json_object_get(row, name);
+    }
+    return row;
+}
+
+static const char *words_of(const struct column *column, const json_t *row, char buf[CELL],
+                            json_t *notes)
+{
+    const json_t *value = column->key ? value_at(row, column->key) : row;
+
+    if (!value)
+        return "";
+    if (json_is_null(value))
+        return column->none ? column->none : "";
+    if (column->cell)
+        return column->cell(value, buf, notes);
+    if (json_is_string(value))
+        return json_string_value(value);
+    if (json_is_boolean(value))
+        return json_is_true(value) ? "yes" : "no";
+    snprintf(buf, CELL, "%" PRIu64, (uint64_t)json_integer_value(value));
+    return buf;
+}
+
+const char *cell_bytes(const json_t *value, char buf[CELL], json_t *notes)
+{
+    return doc_bytes_words((uint64_t)json_integer_value(value), buf);
+}
+
+const char *cell_device(const json_t *row, char buf[CELL], json_t *notes)
+{
+    return doc_device_words(row, buf);
+}
+
+/* ---- notes ------------------------------------------------------------------------------ */
+
+size_t note_number(json_t *notes, const char *key, const char *words)
+{
+    const json_t *note;
+
+    doc_each(note, notes)
+        if (doc_equals(note, "key", key))
+            return note_i + 1;
+    doc_add(notes, doc_pack("{s:s, s:o}", "key", key, "words", doc_text(words)));
+    return json_array_size(notes);
+}
+
+/* "[1] words" for each note, after an empty line. */
+static void print_notes(const json_t *notes)
+{
+    const json_t *note;
+
+    if (json_array_size(notes))
+        putchar('\n');
+    doc_each(note, notes) {
+        char mark[24];
+
+        snprintf(mark, sizeof(mark), "[%zu] ", note_i + 1);
+        print_paragraph(mark, "%s", doc_words(note, "words"));
+    }
+}
+
+/* ---- tables of objects
+ * ----------------------------------------------------------------------------- */
+
+static bool is_shown(const struct column *column, const json_t *rows, json_t *notes)
+{
+    bool shown = !column->usual;
+    char buf[CELL];
+    const json_t *row;
+
+    doc_each(row, rows)
+        shown = shown || strcmp(words_of(column, row, buf, notes), column->usual) != 0;
+    return shown;
+}
+
+void print_rows(const struct column *columns, const json_t *rows)
+{
+    struct table *table = new_table(columns->heading);
+    json_t *notes = doc_array();
+    const struct column *column;
+    uint64_t shown = 1;
+    char buf[CELL];
+    const json_t *row;
+
+    for (column = columns + 1; column->heading; column++) {
+        if (!is_shown(column, rows, notes))
+            continue;
+        shown |= UINT64_C(1) << (column - columns);
+        add_column(table, column->heading);
+    }
+    doc_each(row, rows)
+        for (column = columns; column->heading; column++)
+            if (shown & UINT64_C(1) << (column - columns))
+                add_cell(table, words_of(column, row, buf, notes));
+    print_table(table);
+    print_notes(notes);
+    json_decref(notes);
+}
+
+void print_fields(const char *name, const char *value, const struct column *fields,
+                  const json_t *document)
+{
+    struct table *table = new_table(name);
+    char buf[CELL];
+
+    add_column(table, value);
+    for (; fields->heading; fields++) {
+        add_cell(table, fields->heading);
+        add_cell(table, words_of(fields, document, buf, NULL));
+    }
+    print_table(table);
+}
+
+void print_object(const char *name, const char *value, const json_t *object)
+{
+    struct table *table = new_table(name);
+    const json_t *words;
+    const char *key;
+
+    add_column(table, value);
+    json_object_foreach((json_t *)(uintptr_t)object, key, words) {
+        add_cell(table, key);
+        add_cell(table, json_string_value(words));
+    }
+    print_table(table);
+}
+
+/* ---- matrices --------------------------------------------------------------------------- */
+
+static const char *name_at(const json_t *names, size_t i)
+{
+    return json_string_value(json_array_get(names, i));
+}
+
+static size_t longer(size_t length, const char *words)
+{
+    return strlen(words) > length ? strlen(words) : length;
+}
+
+/* How many columns fit beside the names of the rows. */
+static size_t columns_that_fit(const struct matrix *matrix)
+{
+    size_t head = strlen(matrix->corner), widest = 0, width = print_columns();
+    char buf[CELL];
+
+    for (size_t row = 0; row < json_array_size(matrix->rows); row++) {
+        head = longer(head, name_at(matrix->rows, row));
+        for (size_t i = 0; i < json_array_size(matrix->columns); i++)
+            widest = longer(widest, matrix->cell(matrix->context, row, i, buf));
+    }
+    for (size_t i = 0; i < json_array_size(matrix->columns); i++)
+        widest = longer(widest, name_at(matrix->columns, i));
+    if (!width)
+        return SIZE_MAX;
+    return width > head + GAP_WIDTH + widest ? (width - head - GAP_WIDTH) / (widest + GAP_WIDTH)
+                                             : 1;
+}
+
+/* The columns from first up to, not including, end. */
+static void print_part(const struct matrix *matrix, size_t first, size_t end)
+{
+    struct table *table = new_table(matrix->corner);
+    char buf[CELL];
+
+    for (size_t i = first; i < end; i++)
+        add_column(table, name_at(matrix->columns, i));
+    for (size_t row = 0; row < json_array_size(matrix->rows); row++) {
+        add_cell(table, name_at(matrix->rows, row));
+        for (size_t i = first; i < end; i++)
+            add_cell(table, matrix->cell(matrix->context, row, i, buf));
+    }
+    print_table(table);
+}
+
+void print_matrix(const struct matrix *matrix)
+{
+    size_t count = json_array_size(matrix->columns), fit = columns_that_fit(matrix);
+
+    for (size_t first = 0; first < count; first += fit < count ? fit : count) {
+        if (first)
+            putchar('\n');
+        print_part(matrix, first, fit < count - first ? first + fit : count);
+    }
 }

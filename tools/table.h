@@ -1,25 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Prints headings, aligned columns and wrapped paragraphs. On a terminal no line is wider than the
- * terminal: the last column is wrapped, and a table too wide for that is printed as one small block
- * per row. Elsewhere (a file, a pipe) each row is one line unless print_width() was called. All
- * text is as foreign_text() makes it.
+ * Prints headings, tables of a document's objects, which their columns describe, and wrapped
+ * paragraphs. On a terminal no line is wider than the terminal: the last column is wrapped, and a
+ * table too wide for that is printed as one small block per row. Elsewhere (a file, a pipe) each
+ * row is one line unless print_width() was called. All text is as foreign_text() makes it.
  */
 #ifndef HMREG_TOOLS_TABLE_H
 #define HMREG_TOOLS_TABLE_H
 
-#include <stdbool.h>
+#include <jansson.h>
 #include <stddef.h>
 
 #define PAGE_WIDTH  100 /* for text read as a page, see print_width() */
 #define PAGE_INDENT 2
 
-struct table;
-
 /* Limits the width of all further output, on a terminal or not. */
 void print_width(size_t columns);
-/* How wide a line may be, by that limit and the terminal; 0: as wide as it is. */
-size_t print_columns(void);
 
 /* A heading on a separate line, after an empty line. */
 void print_heading(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -31,17 +27,54 @@ void print_heading(const char *format, ...) __attribute__((format(printf, 1, 2))
 void print_indented(int indent, const char *mark, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The arguments are headings, the last one is NULL; one that begins with '>' is aligned right. */
-struct table *table_new(const char *heading, ...) __attribute__((sentinel));
-/* Another column, before the first cell. */
-void table_add_column(struct table *table, const char *heading);
+/* ---- tables ----------------------------------------------------------------------------- */
 
-/* The next cell; rows fill from the left. */
-void table_add(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define CELL 2048 /* bytes of a cell's words */
 
-bool table_has_rows(const struct table *table);
+/* A heading that begins with '>' is aligned right. A value that is absent is shown as nothing. */
+struct column {
+    const char *heading; /* NULL ends a list */
+    const char *key;     /* of a row's value: "name", "nics/0/name"; NULL: the row itself */
+    const char *none;    /* the words for null; NULL: nothing */
+    /* The words, in buf or elsewhere. NULL: text and numbers as they are, "yes" or "no". notes:
+     * for note_number(). */
+    const char *(*cell)(const json_t *value, char buf[CELL], json_t *notes);
+    const char *usual; /* left out is a column of which each cell has these words */
+};
 
-/* Prints to stdout and frees; a table without rows prints nothing. */
-void table_print(struct table *table);
+/* A column; more fields may follow: .none = "unknown". */
+#define COLUMN(heading_, key_, ...)                                                                \
+    {                                                                                              \
+        .heading = heading_, .key = key_, __VA_ARGS__                                              \
+    }
+
+/* A note's number, from 1. Calls with the same key get the same number; the first one's text is
+ * kept. */
+size_t note_number(json_t *notes, const char *key, const char *words);
+
+/* A table with a row for each of the array's, and below it the notes of its cells; no row: nothing.
+ */
+void print_rows(const struct column *columns, const json_t *rows);
+
+/* A table of two columns: a row for each field of the document, which `heading` names. */
+void print_fields(const char *name, const char *value, const struct column *fields,
+                  const json_t *document);
+
+/* An object whose values are strings. */
+void print_object(const char *name, const char *value, const json_t *object);
+
+/* A table of which each row and column has a name, in parts of as many columns as fit. cell(): the
+ * words at a row and a column, by their numbers. */
+struct matrix {
+    const char *corner;
+    const json_t *rows, *columns; /* names */
+    const char *(*cell)(const void *context, size_t row, size_t column, char buf[CELL]);
+    const void *context;
+};
+void print_matrix(const struct matrix *matrix);
+
+/* Cells of columns: "16 GiB", "cuda 0" or "host" of a row. */
+const char *cell_bytes(const json_t *value, char buf[CELL], json_t *notes);
+const char *cell_device(const json_t *row, char buf[CELL], json_t *notes);
 
 #endif

@@ -5,7 +5,6 @@
 #include "tools/command.h"
 #include "tools/doctor/doctor.h"
 #include "tools/machine.h"
-#include "tools/notes.h"
 #include "tools/table.h"
 #include "tools/topology.h"
 
@@ -13,9 +12,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-#define NEAREST 4
-#define GAP     2 /* spaces between the columns of a table */
 
 /* ---- document --------------------------------------------------------------------------- */
 
@@ -41,25 +37,24 @@ static json_t *describe(struct hmreg *lib, const void *no_options)
 
 /* ---- text ------------------------------------------------------------------------------- */
 
+static const char *cell_sort(const json_t *member, char buf[CELL], json_t *notes)
+{
+    snprintf(buf, CELL, "%s%s", doc_words(member, "kind"),
+             doc_is(member, "simulated") ? ", simulated" : "");
+    return buf;
+}
+
 static void print_members(const json_t *members)
 {
-    struct table *table = table_new("name", "PCI address", "host bridge", "CPU affinity",
-                                    "NUMA affinity", "sort", NULL);
-    const json_t *member;
+    static const struct column columns[] = {COLUMN("name", "name"),
+                                            COLUMN("PCI address", "pci", .none = "none"),
+                                            COLUMN("host bridge", "root", .none = "unknown"),
+                                            COLUMN("CPU affinity", "cpus", .none = "unknown"),
+                                            COLUMN("NUMA affinity", "numa_node", .none = "unknown"),
+                                            COLUMN("sort", NULL, .cell = cell_sort),
+                                            {0}};
 
-    doc_each(member, members) {
-        table_add(table, "%s", doc_words(member, "name"));
-        table_add(table, "%s", doc_has(member, "pci") ? doc_words(member, "pci") : "none");
-        table_add(table, "%s", doc_has(member, "root") ? doc_words(member, "root") : "unknown");
-        table_add(table, "%s", doc_has(member, "cpus") ? doc_words(member, "cpus") : "unknown");
-        if (doc_has(member, "numa_node"))
-            table_add(table, "%" PRIu64, doc_number(member, "numa_node"));
-        else
-            table_add(table, "unknown");
-        table_add(table, "%s%s", doc_words(member, "kind"),
-                  doc_is(member, "simulated") ? ", simulated" : "");
-    }
-    table_print(table);
+    print_rows(columns, members);
 }
 
 static const char *between(const json_t *topology, const json_t *one, const json_t *other)
@@ -74,70 +69,54 @@ static const char *between(const json_t *topology, const json_t *one, const json
     return "?";
 }
 
-/* The matrix of the columns from first up to, not including, end. */
-static void print_part(const json_t *topology, const json_t *members, size_t first, size_t end)
+static const char *cell_distance(const void *context, size_t row, size_t column, char buf[CELL])
 {
-    struct table *table = table_new("", NULL);
+    const json_t *topology = context, *members = json_object_get(topology, "members");
 
-    for (size_t i = first; i < end; i++)
-        table_add_column(table, doc_words(json_array_get(members, i), "name"));
-    for (size_t row = 0; row < json_array_size(members); row++) {
-        const json_t *one = json_array_get(members, row);
-
-        table_add(table, "%s", doc_words(one, "name"));
-        for (size_t i = first; i < end; i++)
-            table_add(table, "%s",
-                      i == row ? "X" : between(topology, one, json_array_get(members, i)));
-    }
-    table_print(table);
+    return row == column
+               ? "X"
+               : between(topology, json_array_get(members, row), json_array_get(members, column));
 }
 
-/* In parts of as many columns as fit, one below the other. */
-static void print_matrix(const json_t *topology, const json_t *members)
+static void print_distances(const json_t *topology)
 {
-    size_t count = json_array_size(members), width = print_columns(), longest = 1, fit;
+    json_t *names = doc_array();
     const json_t *member;
 
-    doc_each(member, members) {
-        size_t length = strlen(doc_words(member, "name"));
+    doc_each(member, json_object_get(topology, "members"))
+        doc_add(names, json_incref(json_object_get(member, "name")));
+    print_matrix(&(struct matrix){"", names, names, cell_distance, topology});
+    json_decref(names);
+}
 
-        longest = length > longest ? length : longest;
-    }
-    fit = width ? width / (longest + GAP) : count + 1;
-    fit = fit > 2 ? fit - 1 : 1; /* less the names of the rows */
-    for (size_t first = 0; first < count; first += fit) {
-        if (first)
-            putchar('\n');
-        print_part(topology, members, first, first + fit < count ? first + fit : count);
-    }
+static const char *cell_nic(const json_t *nic, char buf[CELL], json_t *notes)
+{
+    snprintf(buf, CELL, "%s %s", doc_words(nic, "nic"), doc_words(nic, "distance"));
+    return buf;
 }
 
 /* Each device and NUMA node with the names and distances of the NICs nearest to it. False: there is
  * none. */
 static bool print_nearest(const json_t *affinity)
 {
-    struct table *table = table_new("of", "nearest", "then", "then", "then", "reason", NULL);
-    const json_t *place;
+    static const struct column columns[] = {COLUMN("of", "of"),
+                                            COLUMN("nearest", "nics/0", .cell = cell_nic),
+                                            COLUMN("then", "nics/1", .cell = cell_nic),
+                                            COLUMN("then", "nics/2", .cell = cell_nic),
+                                            COLUMN("then", "nics/3", .cell = cell_nic),
+                                            COLUMN("reason", "nics/0/reason"),
+                                            {0}};
+    json_t *rows = doc_array(), *place;
     bool any;
 
-    doc_each(place, affinity) {
-        const json_t *nics = json_object_get(place, "nics");
-
-        if (!json_array_size(nics))
-            continue;
-        table_add(table, "%s", doc_words(place, "of"));
-        for (size_t i = 0; i < NEAREST; i++) {
-            const json_t *nic = json_array_get(nics, i);
-
-            table_add(table, "%s%s%s", doc_words(nic, "nic"), nic ? " " : "",
-                      doc_words(nic, "distance"));
-        }
-        table_add(table, "%s", doc_words(json_array_get(nics, 0), "reason"));
-    }
-    any = table_has_rows(table);
+    doc_each(place, affinity)
+        if (json_array_size(json_object_get(place, "nics")))
+            doc_add(rows, json_incref(place));
+    any = json_array_size(rows);
     if (any)
         print_line("The NICs nearest to each device and NUMA node, and why the first is");
-    table_print(table);
+    print_rows(columns, rows);
+    json_decref(rows);
     return any;
 }
 
@@ -156,7 +135,7 @@ static void print_text(const json_t *document)
     print_line("Devices of GPU runtimes, and RDMA devices");
     print_members(members);
     print_heading("Distances; the last list says what each word means");
-    print_matrix(topology, members);
+    print_distances(topology);
     putchar('\n');
     print_object("distance", "means", json_object_get(document, "legend"));
 }

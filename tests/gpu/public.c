@@ -92,6 +92,57 @@ TEST(query__each_kind__described)
     gpu.end(self);
 }
 
+/* Both are found to be of one allocation, and the exports of both have their offsets in it. */
+static void check_whole_and_odd(struct hmreg *lib, char *memory, int device,
+                                enum hmreg_mem_kind kind)
+{
+    const size_t starts[] = {0, SKIP}, lengths[] = {LEN, PIECE};
+    struct hmreg_mem_info found[2] = {{.size = sizeof(found[0])}, {.size = sizeof(found[0])}};
+    struct hmreg_dmabuf exported[2];
+
+    for (size_t i = 0; i < 2; i++) {
+        assert_ok(hmreg_query(lib, memory + starts[i], lengths[i], &found[i]));
+        assert_int_equal(found[i].iface, gpu.ops->iface);
+        assert_int_equal(found[i].kind, kind);
+        if (kind == HMREG_MEM_DEVICE)
+            assert_int_equal(found[i].device, device);
+        assert_true(found[i].alloc_base <= (uintptr_t)memory);
+        assert_true(found[i].alloc_base + found[i].alloc_len >= (uintptr_t)memory + LEN);
+    }
+    assert_int_equal(found[0].identity, found[1].identity);
+    assert_int_equal(found[0].flags, found[1].flags);
+    if (!(found[0].flags & HMREG_MEM_INFO_EXPORTABLE))
+        return;
+    for (size_t i = 0; i < 2; i++) {
+        assert_ok(hmreg_export_dmabuf(lib, memory + starts[i], lengths[i], 0, &exported[i]));
+        assert_int_equal(exported[i].length, lengths[i]);
+        close(exported[i].fd);
+    }
+    assert_int_equal(exported[1].offset - exported[0].offset, SKIP);
+}
+
+TEST(query__every_kind_of_every_device__whole_and_odd_agree)
+{
+    struct hmem *self = gpu.begin();
+    struct hmreg *lib = open_library();
+
+    for (int device = 0; device < gpu.devices(); device++) {
+        for (int kind = HMREG_MEM_HOST_PINNED; kind <= HMREG_MEM_MANAGED; kind++) {
+            void *memory;
+            int rc = hmreg_mem_alloc(lib, gpu.ops->iface, device, (enum hmreg_mem_kind)kind, LEN,
+                                     &memory);
+
+            if (kind == HMREG_MEM_MANAGED && rc == -EOPNOTSUPP)
+                continue;
+            assert_ok(rc);
+            check_whole_and_odd(lib, memory, device, (enum hmreg_mem_kind)kind);
+            assert_ok(hmreg_mem_free(lib, memory));
+        }
+    }
+    assert_ok(hmreg_close(lib));
+    gpu.end(self);
+}
+
 /* The simulation keeps its addresses reserved, so the kernel lists them; the CPU has no access. */
 TEST(query__freed_device_memory__the_systems_without_access)
 {

@@ -98,8 +98,6 @@ check completion__commands_are_those_accepted commands_are_offered
 for command in $(each_command); do
     [[ $command == help ]] || check "completion__${command}__options_are_those_accepted" options_are_offered "$command"
 done
-check completion__query_iface__values_are_those_accepted values_are_offered query --iface
-check completion__query_kind__values_are_those_accepted values_are_offered query --kind
 check completion__plan_iface__values_are_those_accepted values_are_offered plan --iface
 check completion__doctor_explain__findings findings_are_offered
 check completion__verify_check__checks offers "$("$hmreg" verify --list)" _hmreg "$hmreg" verify --check ''

@@ -519,7 +519,7 @@ check manual__see_also_leads_somewhere see_also_leads_somewhere
 check manual__reasons_are_explained slugs_are_explained
 check manual__environment_is_explained variables_are_explained
 if [[ $TOOL == 1 ]]; then
-    check manual__json_keys_are_explained json_keys_are_explained 30 "$command_page" info query
+    check manual__json_keys_are_explained json_keys_are_explained 20 "$command_page" info
     check manual__json_keys_of_doctor_are_explained \
         json_keys_are_explained 60 "$command_page $doctor_page $topo_page" doctor topo
     check manual__json_keys_of_plan_are_explained \

@@ -40,7 +40,6 @@ TEST(help__lists_commands_and_statuses)
 
     assert_int_equal(tool.status, 0);
     assert_says(tool.out, "  info ");
-    assert_says(tool.out, "  query ");
     assert_says(tool.out, "  doctor ");
     assert_says(tool.out, "  topo ");
     assert_says(tool.out, "  stats ");
@@ -83,7 +82,7 @@ TEST(help_of_a_command__options_examples_and_statuses)
         if (longest_line(tool.out) > 80)
             fail_msg("a line of %zu columns in:\n%s", longest_line(tool.out), tool.out);
     }
-    assert_true(commands >= 7);
+    assert_true(commands >= 6);
 }
 
 /* 3 is doctor's alone, 125 that of run. */
@@ -99,9 +98,9 @@ TEST(help__names_every_exit_status)
 
 TEST(help_of_a_command__by_any_name__same)
 {
-    const char *const word[] = {"help", "query", NULL};
-    const char *const dashes[] = {"query", "--help", NULL};
-    const char *const brief[] = {"query", "--json", "-h", NULL};
+    const char *const word[] = {"help", "plan", NULL};
+    const char *const dashes[] = {"plan", "--help", NULL};
+    const char *const brief[] = {"plan", "--json", "-h", NULL};
 
     assert_same_text(word, dashes);
     assert_same_text(word, brief);
@@ -119,12 +118,10 @@ TEST(version__is_the_librarys)
 
 TEST(unknown_command__names_those_there_are)
 {
-    assert_refused(
-        "fly: no such command; accepted are info, query, plan, doctor, topo, stats, verify, ",
-        "fly");
-    assert_refused(
-        "fly: no such command; accepted are info, query, plan, doctor, topo, stats, verify, ",
-        "help", "fly");
+    assert_refused("fly: no such command; accepted are info, plan, doctor, topo, stats, verify, ",
+                   "fly");
+    assert_refused("fly: no such command; accepted are info, plan, doctor, topo, stats, verify, ",
+                   "help", "fly");
     assert_refused("--fly: no such command", "--fly");
 }
 
@@ -134,7 +131,7 @@ TEST(mistyped_word__nearest_named)
     assert_refused("Did you mean doctor?\n", "help", "docter");
     assert_refused("Did you mean help?\n", "hepl");
     assert_refused("Did you mean --json?\n", "info", "--jsn");
-    assert_refused("Did you mean --iface?\n", "query", "--ifaces=cuda");
+    assert_refused("Did you mean --iface?\n", "plan", "--ifaces=cuda");
     assert_refused("-json: no such option; accepted are --fabric, --json, --help\n"
                    "Did you mean --json?\n",
                    "info", "-json");
@@ -154,16 +151,16 @@ TEST(word_far_from_all__none_named)
 
 TEST(unknown_option__names_those_there_are)
 {
-    assert_refused("--fly: no such option; accepted are --iface, --device, --kind, --size, "
-                   "--json, --help",
-                   "query", "--fly");
+    assert_refused(
+        "--fly: no such option; accepted are --fabric, --iface, --device, --json, --help", "plan",
+        "--fly");
     assert_refused("-x: no such option; accepted are --fabric, --json, --help", "info", "-x");
     assert_refused("--iface=cuda: no such option", "info", "--iface=cuda");
 }
 
 TEST(option_without_its_value__says_so)
 {
-    assert_refused("--iface: needs a value", "query", "--iface");
+    assert_refused("--iface: needs a value", "plan", "--iface");
     assert_refused("-p: needs a value", "info", "-p");
     assert_refused("--fabric : a name in the columns", "plan", "-p", "");
 }
@@ -176,13 +173,11 @@ TEST(option_with_a_value_too_many__says_so)
 
 TEST(wrong_value__names_what_is_accepted)
 {
-    assert_refused("--iface opencl: accepted are system, cuda, rocr, ze", "query", "--iface",
+    assert_refused("--iface opencl: accepted are system, cuda, rocr, ze", "plan", "--iface",
                    "opencl");
-    assert_refused("--kind pretty: accepted are host, pinned, device, managed", "query",
-                   "--kind=pretty");
-    assert_refused("--device -1: a device's index is accepted, from 0", "query", "--device", "-1");
-    assert_refused("--device 1x: a device's index", "query", "--device", "1x");
-    assert_refused("--device : a device's index", "query", "--device", "");
+    assert_refused("--device -1: a device's index is accepted, from 0", "plan", "--device", "-1");
+    assert_refused("--device 1x: a device's index", "plan", "--device", "1x");
+    assert_refused("--device : a device's index", "plan", "--device", "");
 }
 
 TEST(wrong_process__names_what_is_accepted)
@@ -196,21 +191,12 @@ TEST(wrong_process__names_what_is_accepted)
     assert_refused("--watch 1.5: whole seconds", "stats", "--watch=1.5");
 }
 
-TEST(wrong_size__names_what_is_accepted)
-{
-    static const char *const sizes[] = {"",   "0",   "15", "-1",  "1.5M",
-                                        "2T", "1MM", "1m", " 16", "99999999999999999999"};
-
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-        assert_refused("bytes are accepted, from 16 to 1T", "query", "--size", sizes[i]);
-}
-
 TEST(argument_too_many__says_so)
 {
     assert_refused("cuda: unexpected argument", "info", "cuda");
-    assert_refused("cuda: unexpected argument", "query", "--json", "cuda");
+    assert_refused("cuda: unexpected argument", "topo", "--json", "cuda");
     assert_refused("2: unexpected argument; one is accepted", "stats", "1", "2");
-    assert_refused("query: unexpected argument", "help", "info", "query");
+    assert_refused("plan: unexpected argument", "help", "info", "plan");
 }
 
 TEST(wrong_environment__fails_and_names_it)

@@ -206,19 +206,65 @@ TEST(no_proof__nothing_is_transferred)
     assert_says(tool.out, "dmabuf ?");
 }
 
-/* A process whose driver never answers is stopped and reported. */
-TEST(transfer_that_hangs__is_found)
+/* The proof's result of a fabric's memory. */
+static const json_t *proof_at(const json_t *document, const char *fabric, size_t memory)
 {
-    struct tool tool;
+    const json_t *found = with(list_at(document, "facts/fabrics"), "fabric", fabric);
+
+    return json_object_get(json_array_get(list_at(found, "memory"), memory), "proof");
+}
+
+/* One NIC of four, in each place: it alone is without a proof, and has one finding. */
+static void check_sick(const char *state, const char *did)
+{
+    static const char *const names[] = {"mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3"};
+    char text[128], found[256];
 
     begin();
-    test_setenv("HMREG_FAKE_NIC", "hang");
-    tool_preload_nic(true);
-    tool = tool_run("doctor", "--patience", TOOL_PATIENCE_HANGS);
-    tool_preload_nic(false);
-    assert_int_equal(tool.status, 2);
-    assert_says(tool.out, "Host memory over mlx5_0: it did not come to an end within ");
-    assert_says(tool.out, "loopback-untried");
+    test_setenv("HMREG_FAKE_NICS", "mlx5_0,mlx5_1,mlx5_2,mlx5_3");
+    test_setenv("HMREG_FAKE_NIC", state);
+    for (int sick = 0; sick < 4; sick++) {
+        struct tool tool;
+        json_t *described, *finding;
+        size_t i, findings = 0;
+
+        test_setenv("HMREG_FAKE_SICK_NIC", names[sick]);
+        tool_preload_nic(true);
+        tool = tool_run("doctor", "--json", "--patience", TOOL_PATIENCE_HANGS);
+        tool_preload_nic(false);
+        assert_int_equal(tool.status, 2);
+        described = tool_keep(json_loads(tool.out, 0, NULL));
+        snprintf(text, sizeof(text), "%s %s", names[sick], did);
+        for (int nic = 0; nic < 4; nic++)
+            for (size_t memory = 0; memory < 3; memory++) {
+                const json_t *proof = proof_at(described, names[nic], memory);
+
+                snprintf(found, sizeof(found), "%s%s", memory ? "not tested: " : "", text);
+                assert_string_equal(words_at(proof, "result"), nic != sick ? "proven"
+                                                               : memory    ? "untried"
+                                                                           : "failed");
+                if (nic == sick)
+                    assert_string_equal(words_at(proof, "text"), found);
+            }
+        snprintf(found, sizeof(found), "%s with host memory; not tested: cuda 0, cuda 1.", text);
+        json_array_foreach(list_at(described, "findings"), i, finding)
+            if (!strncmp(words_at(finding, "code"), "loopback-", 9)) {
+                assert_string_equal(words_at(finding, "code"), "loopback-failed");
+                assert_string_equal(words_at(finding, "text"), found);
+                findings++;
+            }
+        assert_int_equal(findings, 1);
+    }
+}
+
+TEST(one_nic_of_four_hangs__the_others_are_proven_and_it_has_one_finding)
+{
+    check_sick("hang", "hung after " TOOL_PATIENCE_HANGS " s");
+}
+
+TEST(one_nic_of_four_crashes__the_others_are_proven_and_it_has_one_finding)
+{
+    check_sick("crash", "crashed with signal 9 (Killed)");
 }
 
 /* All proofs have come; only the process's end has not. */
@@ -446,7 +492,7 @@ static const struct {
     {"dmabuf-import-failed", 2, "", window_full, "(BAR1) is full"},
     {"kernel-option-off", 2, "refuse", option_off, "CONFIG_PCI_P2PDMA"},
     {"loopback-failed", 2, "error", NULL, "by dmabuf: the RMA write: the completion says: remote"},
-    {"loopback-failed", 2, "crash", NULL, "was ended by signal 9 (Killed)"},
+    {"loopback-failed", 2, "crash", NULL, "mlx5_0 crashed with signal 9 (Killed)"},
     {"loopback-wrong-bytes", 2, "flip", NULL, "after the RMA write: byte 4711 of 65536"},
     {"loopback-untried", 1, "down", NULL, "none of its 1 ports is active"},
     {"nic-not-opened", 1, "closed", NULL, "mlx5_0 could not be opened (mlx5_0): Permission denied"},

@@ -5,7 +5,6 @@
 #include "tests/tools/tool.h"
 #include "tools/doctor/doctor.h"
 #include "tools/doctor/findings.h"
-#include "tools/prover.h"
 
 #define MOST_CHANGES 4
 
@@ -330,13 +329,39 @@ TEST(wrong_bytes_of_any_library__reported)
     assert_found(facts, "loopback-wrong-bytes", "cuda memory over verbs;ofi_rxm: byte 1.");
 }
 
-/* The prover executes this program with arguments that it does not accept, so it ends at once. */
-TEST(prover__ends_before_its_first_report__the_pairs_are_untried)
+/* A proof's process executes this program with arguments that it does not accept, so it ends at
+ * once. */
+TEST(proof__its_process_ends_before_it_begins__the_pairs_are_untried)
 {
     json_t *facts = machine_good();
 
-    prover_run(facts, 60);
-    assert_found(facts, "loopback-untried", "it was not come to: ");
+    machine_set(facts, "fabrics/1/checks", "'verbs:mlx5_0'");
+    proof_run(facts, 60);
+    assert_found(facts, "loopback-untried", "mlx5_0 ended with");
+}
+
+#define STOPPED(result)                                                                            \
+    "{'result': '" result "', 'text': 'x', 'path': null, 'stopped': 'mlx5_0 hung'}"
+
+/* The library that represents no pair of the NIC, and one way after the proof. */
+TEST(one_library_of_two_hangs__no_finding)
+{
+    json_t *facts = machine_with_two_libraries();
+
+    machine_set(facts, "fabrics/0/memory/0/proof", STOPPED("failed"));
+    machine_set(facts, "fabrics/0/memory/1/proof", STOPPED("untried"));
+    assert_int_equal(json_array_size(judged(facts)), 0);
+}
+
+TEST(nic_hangs_after_host_memory__the_device_is_named)
+{
+    json_t *facts = machine_good();
+
+    machine_set(facts, PROOF, STOPPED("failed"));
+    assert_found(facts, "loopback-failed", "mlx5_0 hung with memory of cuda 0.");
+    assert_int_equal(json_array_size(judged(facts)), 1);
+    machine_set(facts, PROOF, STOPPED("untried"));
+    assert_found(facts, "loopback-untried", "mlx5_0 hung; not tested: cuda 0.");
 }
 
 TEST(findings__worst_comes_first)

@@ -129,8 +129,6 @@ TEST(command__interrupted_while_its_child_is_in_a_library__the_child_ends)
     struct command command;
 
     test_setenv("EXITER_IN", "child");
-    command = begin("doctor");
-    expect_child_ends(&command);
     command = begin("verify", "--json");
     expect_child_ends(&command);
 }

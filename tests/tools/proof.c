@@ -3,7 +3,7 @@
  */
 #include "tests/support/test.h"
 #include "tools/loop.h"
-#include "tools/prover.h"
+#include "tools/proof.h"
 
 #include <hmreg/loopback.h>
 

@@ -2,7 +2,7 @@
  *
  * Runs the command `hmreg` (HMREG_TOOL is its path) and keeps its output until the case returns.
  *
- *     struct tool tool = tool_run("query", "--iface", "cuda");
+ *     struct tool tool = tool_run("plan", "--iface", "cuda");
  *     assert_int_equal(tool.status, 0);
  */
 #ifndef TESTS_TOOL_H

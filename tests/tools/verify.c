@@ -381,7 +381,7 @@ TEST(check_that_crashes__fails_and_the_rest_runs)
     json_t *one = check(report, "verbs:mlx5_0/system/host/usual");
 
     assert_string_equal(words_at(one, "result"), "failed");
-    assert_says(words_at(one, "text"), "its process was ended by signal 9");
+    assert_says(words_at(one, "text"), "crashed with signal 9");
     assert_int_equal(number_at(report, "counts/failed"), 1);
     assert_string_equal(words_at(check(report, "loopback/system/host/usual"), "result"), "ok");
 }
@@ -392,8 +392,28 @@ TEST(check_that_hangs__fails)
     json_t *one = check(report, "verbs:mlx5_0/system/host/usual");
 
     assert_string_equal(words_at(one, "result"), "failed");
-    assert_says(words_at(one, "text"), "it did not come to an end in time and was stopped");
+    assert_says(words_at(one, "text"), "hung after ");
     assert_string_equal(words_at(report, "verdict"), "FAILED");
+}
+
+/* A check opens its own fabric and no other, which may be the one that ends the process. */
+TEST(check__another_nic_ends_who_opens_it__ok)
+{
+    struct tool tool;
+
+    if (!getenv("FAKE_NIC_LIBRARY"))
+        test_skip("the simulated NIC is run with CUDA's test");
+    test_setenv("HMREG_IFACES", "system");
+    test_setenv("HMREG_FAKE_NICS", "mlx5_0,mlx5_1");
+    test_setenv("HMREG_FAKE_SICK_NIC", "mlx5_0");
+    test_setenv("HMREG_FAKE_NIC", "fatal");
+    tool_preload_nic(true);
+    tool = tool_run("verify", "--check", "verbs:mlx5_1/system/host/usual", "--check",
+                    "verbs:mlx5_1/system/host/proof");
+    tool_preload_nic(false);
+    assert_int_equal(tool.status, 0);
+    assert_says(tool.out, "verbs:mlx5_1/system/host/usual: bytes proven");
+    assert_says(tool.out, "verbs:mlx5_1/system/host/proof: 65536 bytes written");
 }
 
 TEST(bytes_that_are_wrong__fail)

@@ -9,17 +9,17 @@
 #include "tools/foreign.h"
 #include "tools/doctor/doctor_picture.h"
 #include "tools/doctor/findings.h"
-#include "tools/fabrics.h"
 #include "tools/machine.h"
-#include "tools/progress.h"
-#include "tools/prover.h"
 #include "tools/root.h"
 #include "tools/topology.h"
+#include "tools/verify/verify.h"
 
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define PATIENCE 60 /* seconds, default */
 
 struct options {
     bool json, no_proof;
@@ -37,7 +37,7 @@ struct drawing {
 
 static json_t *gather(struct hmreg *lib, const struct options *options)
 {
-    json_t *facts = doc_object();
+    json_t *facts = doc_object(), *fabric;
 
     doc_set(facts, "root", doc_text(root_prefix()));
     doc_set(facts, "kernel", kernel_facts());
@@ -51,13 +51,11 @@ static json_t *gather(struct hmreg *lib, const struct options *options)
     doc_set(facts, "peer_memory", peers_facts());
     doc_set(facts, "topology",
             topology_facts(json_object_get(facts, "devices"), json_object_get(facts, "nics")));
-    fabrics_describe(lib, facts);
-    if (!options->no_proof) {
-        progress_show("hmreg doctor: proving each path by transfers, at most %d s each",
-                      options->patience);
-        prover_run(facts, options->patience);
-        progress_end();
-    }
+    verify_fabrics(lib, facts);
+    if (!options->no_proof)
+        proof_run(facts, options->patience);
+    doc_each(fabric, json_object_get(facts, "fabrics"))
+        json_object_del(fabric, "checks");
     doc_set(facts, "pairs", paths_pairs(facts));
     return facts;
 }
@@ -110,11 +108,9 @@ static int show_drawn(const struct command *self, struct options *options)
 
 static int run(const struct command *self, int argc, char **argv)
 {
-    struct options options = {.patience = PROVER_TIMEOUT};
+    struct options options = {.patience = PATIENCE};
     int status;
 
-    if (argc == 2 && !strcmp(argv[1], PROVER_ARGUMENT))
-        return prover_main();
     status = options_parse(self, argc, argv, &options);
     if (status != EXIT_CONTINUE)
         return status;

@@ -18,6 +18,10 @@ json_t *nvidia_facts(const json_t *runtimes);
 json_t *nics_facts(void);  /* the kernel's RDMA devices, opened by a library or not */
 json_t *peers_facts(void); /* peer memory */
 
+/* Proves what is worth a proof, and sets "proof" in each memory of each fabric of the facts; null:
+ * nothing to try. patience: the seconds that one may take. */
+void proof_run(json_t *facts, int patience);
+
 /* ---- conclusions from the facts --------------------------------------------------------- */
 
 /* One pair for each RDMA device and each device of a runtime: its path and its proof. */

@@ -10,11 +10,9 @@
 
 #include <ctype.h>
 #include <inttypes.h>
-#include <stdint.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#define GAP 2 /* spaces between the columns of a table, and before the first */
 
 /* ---- verdict and findings --------------------------------------------------------------- */
 
@@ -94,12 +92,23 @@ static const json_t *find_pair(const json_t *pairs, const char *device, const ch
     return NULL;
 }
 
-#define CELL 48
+struct pairs {
+    const json_t *list;
+    json_t *devices, *nics; /* their names */
+};
 
-static void describe_cell(const json_t *pair, char words[CELL])
+static const char *name_at(const json_t *names, size_t i)
+{
+    return json_string_value(json_array_get(names, i));
+}
+
+static const char *cell_pair(const void *context, size_t row, size_t column, char buf[CELL])
 {
     static const char *const marks[][2] = {
         {"proven", " ok"}, {"failed", " FAILED"}, {"wrong-bytes", " WRONG"}, {"", " ?"}};
+    const struct pairs *pairs = context;
+    const json_t *pair =
+        find_pair(pairs->list, name_at(pairs->devices, row), name_at(pairs->nics, column));
     const char *way = doc_words(json_object_get(pair, "proof"), "way");
     const char *by = strcmp(way, "plain") ? way : "";
     size_t i = 0;
@@ -107,10 +116,10 @@ static void describe_cell(const json_t *pair, char words[CELL])
     while (marks[i][0][0] && strcmp(marks[i][0], proof_result(pair)))
         i++;
     if (!pair || doc_equals(pair, "path", "none"))
-        snprintf(words, CELL, "%s", pair ? "none" : "-");
-    else
-        snprintf(words, CELL, "%.12s%s%.18s%s", doc_words(pair, "path"), by[0] ? " by " : "", by,
-                 marks[i][1]);
+        return pair ? "none" : "-";
+    snprintf(buf, CELL, "%.12s%s%.18s%s", doc_words(pair, "path"), by[0] ? " by " : "", by,
+             marks[i][1]);
+    return buf;
 }
 
 /* The names that pairs have for this key, each once, as an array. */
@@ -130,66 +139,32 @@ static json_t *names_of(const json_t *pairs, const char *key)
     return names;
 }
 
-static const char *name_at(const json_t *names, size_t i)
+/* The devices' names, of simulated ones with that word. */
+static json_t *labels_of(const struct pairs *pairs)
 {
-    return json_string_value(json_array_get(names, i));
+    json_t *labels = doc_array();
+    const json_t *name;
+
+    doc_each(name, pairs->devices) {
+        const char *device = json_string_value(name);
+
+        doc_add(labels, doc_format("%s%s", device,
+                                   doc_is(doc_find(pairs->list, "device", device), "simulated")
+                                       ? ", simulated"
+                                       : ""));
+    }
+    return labels;
 }
 
-/* How many columns of NICs fit beside the devices' names. */
-static size_t columns_that_fit(const json_t *pairs)
+static void print_cells(const json_t *list)
 {
-    size_t column = 0, row = 0, width = print_columns();
-    const json_t *pair;
+    struct pairs pairs = {list, names_of(list, "device"), names_of(list, "nic")};
+    json_t *labels = labels_of(&pairs);
 
-    doc_each(pair, pairs) {
-        size_t nic = strlen(doc_words(pair, "nic"));
-        size_t device = strlen(doc_words(pair, "device")) + (doc_is(pair, "simulated") ? 11 : 0);
-        char words[CELL];
-
-        describe_cell(pair, words);
-        column = nic > column ? nic : column;
-        column = strlen(words) > column ? strlen(words) : column;
-        row = device > row ? device : row;
-    }
-    if (!width)
-        return SIZE_MAX;
-    return width > row + GAP + column ? (width - row - GAP) / (column + GAP) : 1;
-}
-
-/* The table of the NICs from first up to, not including, end. */
-static void print_part(const json_t *pairs, const json_t *nics, size_t first, size_t end)
-{
-    struct table *table = table_new("device", NULL);
-    json_t *devices = names_of(pairs, "device");
-    char words[CELL];
-
-    for (size_t nic = first; nic < end; nic++)
-        table_add_column(table, name_at(nics, nic));
-    for (size_t i = 0; i < json_array_size(devices); i++) {
-        const char *device = name_at(devices, i);
-
-        table_add(table, "%s%s", device,
-                  doc_is(doc_find(pairs, "device", device), "simulated") ? ", simulated" : "");
-        for (size_t nic = first; nic < end; nic++) {
-            describe_cell(find_pair(pairs, device, name_at(nics, nic)), words);
-            table_add(table, "%s", words);
-        }
-    }
-    table_print(table);
-    json_decref(devices);
-}
-
-static void print_matrix(const json_t *pairs)
-{
-    json_t *nics = names_of(pairs, "nic");
-    size_t count = json_array_size(nics), fit = columns_that_fit(pairs);
-
-    for (size_t first = 0; first < count; first += fit < count ? fit : count) {
-        if (first)
-            putchar('\n');
-        print_part(pairs, nics, first, fit < count - first ? first + fit : count);
-    }
-    json_decref(nics);
+    print_matrix(&(struct matrix){"device", labels, pairs.nics, cell_pair, &pairs});
+    json_decref(labels);
+    json_decref(pairs.devices);
+    json_decref(pairs.nics);
 }
 
 static void print_pairs(const json_t *facts)
@@ -197,7 +172,7 @@ static void print_pairs(const json_t *facts)
     if (!json_array_size(json_object_get(facts, "pairs")))
         return;
     print_heading("Path of each device's memory to each NIC");
-    print_matrix(json_object_get(facts, "pairs"));
+    print_cells(json_object_get(facts, "pairs"));
     putchar('\n');
     print_paragraph("", "ok: proven, 64 KiB were written to the device by the NIC, read back, and "
                         "compared. ?: not proven. none: no path, see above.");
@@ -205,100 +180,113 @@ static void print_pairs(const json_t *facts)
 
 /* ---- details ---------------------------------------------------------------------------- */
 
-static void add_runtimes(struct table *table, const json_t *facts)
+static void add_detail(json_t *rows, const char *what, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void add_detail(json_t *rows, const char *what, const char *format, ...)
+{
+    char found[CELL];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(found, sizeof(found), format, args);
+    va_end(args);
+    doc_add(rows, doc_pack("{s:o, s:o}", "what", doc_text(what), "found", doc_text(found)));
+}
+
+static const char *plural(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+static void add_runtimes(json_t *rows, const json_t *facts)
 {
     const json_t *runtime;
 
     doc_each(runtime, json_object_get(facts, "runtimes")) {
-        const char *iface = doc_words(runtime, "iface");
+        const char *iface = doc_words(runtime, "iface"), *why = doc_words(runtime, "why");
+        const char *unreported = doc_words(runtime, "unreported");
+        uint64_t devices = doc_number(runtime, "devices");
 
         if (!strcmp(iface, "system"))
             continue;
-        table_add(table, "%s", iface);
         if (doc_is(runtime, "usable"))
-            table_add(
-                table, "%s, %" PRIu64 " device%s%s%s%s%s", doc_words(runtime, "version"),
-                doc_number(runtime, "devices"), doc_number(runtime, "devices") == 1 ? "" : "s",
-                doc_words(runtime, "why")[0] ? "; " : "", doc_words(runtime, "why"),
-                doc_words(runtime, "unreported")[0] ? "; cache hits ask the runtime for: " : "",
-                doc_words(runtime, "unreported"));
+            add_detail(rows, iface, "%s, %" PRIu64 " device%s%s%s%s%s",
+                       doc_words(runtime, "version"), devices, plural(devices), *why ? "; " : "",
+                       why, *unreported ? "; cache hits ask the runtime for: " : "", unreported);
         else
-            table_add(table, "not usable: %s", doc_words(runtime, "why"));
+            add_detail(rows, iface, "not usable: %s", why);
     }
 }
 
-static void add_nics(struct table *table, const json_t *facts)
+static void add_nics(json_t *rows, const json_t *facts)
 {
     const json_t *nic, *port;
+    char words[80];
 
     doc_each(nic, json_object_get(facts, "nics")) {
+        const char *firmware = doc_words(nic, "firmware");
         struct names ports = {.count = 0};
 
         doc_each(port, json_object_get(nic, "ports")) {
-            char words[64];
-
             snprintf(words, sizeof(words), "port %" PRIu64 " %.32s", doc_number(port, "port"),
                      doc_words(port, "state"));
             names_add(&ports, words);
         }
-        table_add(table, "RDMA device %s", doc_words(nic, "name"));
-        table_add(table, "%s, %s%s%s", doc_has(nic, "pci") ? doc_words(nic, "pci") : "on no bus",
-                  names_text(&ports), doc_words(nic, "firmware")[0] ? ", firmware " : "",
-                  doc_words(nic, "firmware"));
+        snprintf(words, sizeof(words), "RDMA device %.64s", doc_words(nic, "name"));
+        add_detail(rows, words, "%s, %s%s%s",
+                   doc_has(nic, "pci") ? doc_words(nic, "pci") : "on no bus", names_text(&ports),
+                   *firmware ? ", firmware " : "", firmware);
     }
 }
 
-static void add_libraries(struct table *table, const json_t *facts)
+static void add_libraries(json_t *rows, const json_t *facts)
 {
     const json_t *library;
 
     doc_each(library, json_object_get(facts, "fabric_libraries")) {
         struct names lacks = {.count = 0};
         const char *version = doc_words(library, "version"), *why = doc_words(library, "why");
+        uint64_t fabrics = doc_number(library, "fabrics");
 
         if (doc_equals(library, "provider", "loopback"))
             continue;
-        table_add(table, "%s", doc_words(library, "library"));
         names_add_list(&lacks, json_object_get(library, "lacks"));
-        table_add(table, "%s%s%" PRIu64 " fabric%s%s%s%s%s", version, version[0] ? ", " : "",
-                  doc_number(library, "fabrics"), doc_number(library, "fabrics") == 1 ? "" : "s",
-                  why[0] ? ": " : "", why, lacks.count ? "; lacks " : "", names_text(&lacks));
+        add_detail(rows, doc_words(library, "library"), "%s%s%" PRIu64 " fabric%s%s%s%s%s", version,
+                   *version ? ", " : "", fabrics, plural(fabrics), *why ? ": " : "", why,
+                   lacks.count ? "; lacks " : "", names_text(&lacks));
     }
 }
 
-static void add_names(struct table *table, const char *label, const json_t *list, const char *none)
+static void add_names(json_t *rows, const char *what, const json_t *list, const char *none)
 {
     struct names names = {.count = 0};
 
     names_add_list(&names, list);
-    table_add(table, "%s", label);
-    table_add(table, "%s", names.count ? names_text(&names) : none);
+    add_detail(rows, what, "%s", names.count ? names_text(&names) : none);
 }
 
-static void add_peers(struct table *table, const json_t *facts)
+static void add_peers(json_t *rows, const json_t *facts)
 {
     const json_t *peers = json_object_get(facts, "peer_memory");
 
-    add_names(table, "peer memory clients", json_object_get(peers, "clients"),
+    add_names(rows, "peer memory clients", json_object_get(peers, "clients"),
               "none in /sys/kernel/mm/memory_peers");
-    add_names(table, "peer memory modules", json_object_get(peers, "modules"),
+    add_names(rows, "peer memory modules", json_object_get(peers, "modules"),
               "none of nvidia_peermem, nv_peer_mem, efa_nv_peermem");
 }
 
-static void add_process(struct table *table, const json_t *facts)
+static void add_process(json_t *rows, const json_t *facts)
 {
     const json_t *process = json_object_get(facts, "process");
     char words[32];
 
-    table_add(table, "locked memory");
-    table_add(table, "%s%s",
-              doc_has(process, "memlock") ? doc_bytes_words(doc_number(process, "memlock"), words)
-                                          : "no limit",
-              doc_is(process, "ipc_lock") ? " (not enforced: CAP_IPC_LOCK)" : "");
-    table_add(table, "watching host memory");
-    table_add(table, "%s",
-              doc_is(json_object_get(process, "userfaultfd"), "available") ? "userfaultfd works"
-                                                                           : "not permitted");
+    add_detail(rows, "locked memory", "%s%s",
+               doc_has(process, "memlock") ? doc_bytes_words(doc_number(process, "memlock"), words)
+                                           : "no limit",
+               doc_is(process, "ipc_lock") ? " (not enforced: CAP_IPC_LOCK)" : "");
+    add_detail(rows, "watching host memory", "%s",
+               doc_is(json_object_get(process, "userfaultfd"), "available") ? "userfaultfd works"
+                                                                            : "not permitted");
 }
 
 /* Appends "; failed: cuda 0, cuda 1 (why)", and forgets the names. */
@@ -343,65 +331,65 @@ static void describe_proofs(const json_t *fabric, char *words, size_t size)
     }
 }
 
-static void add_proofs(struct table *table, const json_t *facts)
+static void add_proofs(json_t *rows, const json_t *facts)
 {
     const json_t *fabric;
-    char words[1600];
+    char what[256], words[1600];
 
     doc_each(fabric, json_object_get(facts, "fabrics")) {
         bool loopback = doc_equals(fabric, "provider", "loopback");
+        const char *domain = doc_words(fabric, "domain");
 
         describe_proofs(fabric, words, sizeof(words));
         if (!words[0])
             continue;
-        table_add(table, "%s %s%s%s", fabrics_library(fabric), doc_words(fabric, "fabric"),
-                  doc_words(fabric, "domain")[0] ? " " : "", doc_words(fabric, "domain"));
-        table_add(table, "%s%s%s", loopback ? "inside this process, without a fabric; " : "", words,
-                  loopback || doc_has(fabric, "nic") ? "" : " (the CPU moves the bytes)");
+        snprintf(what, sizeof(what), "%s %.100s%s%.100s", fabrics_library(fabric),
+                 doc_words(fabric, "fabric"), *domain ? " " : "", domain);
+        add_detail(rows, what, "%s%s%s", loopback ? "inside this process, without a fabric; " : "",
+                   words, loopback || doc_has(fabric, "nic") ? "" : " (the CPU moves the bytes)");
     }
 }
 
 /* Pairs of which the same is to be said have one row. */
-static void add_ways(struct table *table, const json_t *facts)
+static void add_ways(json_t *rows, const json_t *facts)
 {
-    json_t *rows = doc_object(), *alike;
+    json_t *alike = doc_object(), *pairs;
     const json_t *pair;
     const char *said;
-    char words[256];
+    char words[256], more[64];
 
     doc_each(pair, json_object_get(facts, "pairs")) {
         if (!ways_describe(pair, words, sizeof(words)))
             continue;
-        if (!json_object_get(rows, words))
-            doc_set(rows, words, doc_array());
-        doc_add(json_object_get(rows, words),
+        if (!json_object_get(alike, words))
+            doc_set(alike, words, doc_array());
+        doc_add(json_object_get(alike, words),
                 doc_format("%s with %s", doc_words(pair, "device"), doc_words(pair, "nic")));
     }
-    json_object_foreach(rows, said, alike) {
-        size_t more = json_array_size(alike) - 1;
-
-        table_add(table, "ways of path dmabuf");
-        if (more)
-            table_add(table, "%s (%s and %zu more pairs)", said, name_at(alike, 0), more);
-        else
-            table_add(table, "%s (%s)", said, name_at(alike, 0));
+    json_object_foreach(alike, said, pairs) {
+        snprintf(more, sizeof(more), " and %zu more pairs", json_array_size(pairs) - 1);
+        add_detail(rows, "ways of path dmabuf", "%s (%s%s)", said, name_at(pairs, 0),
+                   json_array_size(pairs) > 1 ? more : "");
     }
-    json_decref(rows);
+    json_decref(alike);
 }
 
 static void print_details(const json_t *facts)
 {
-    struct table *table = table_new("looked at", "found", NULL);
+    static const struct column columns[] = {
+        COLUMN("looked at", "what"), COLUMN("found", "found"), {0}};
+    json_t *rows = doc_array();
 
     print_heading("Details");
-    add_runtimes(table, facts);
-    add_libraries(table, facts);
-    add_nics(table, facts);
-    add_peers(table, facts);
-    add_process(table, facts);
-    add_proofs(table, facts);
-    add_ways(table, facts);
-    table_print(table);
+    add_runtimes(rows, facts);
+    add_libraries(rows, facts);
+    add_nics(rows, facts);
+    add_peers(rows, facts);
+    add_process(rows, facts);
+    add_proofs(rows, facts);
+    add_ways(rows, facts);
+    print_rows(columns, rows);
+    json_decref(rows);
 }
 
 void doctor_print_text(const json_t *document)

@@ -16,6 +16,12 @@ static bool is_direct(const json_t *pair)
     return !doc_equals(pair, "path", "none") && !doc_equals(pair, "path", "mapped");
 }
 
+/* Is it without a result since the process of its fabric hung or crashed? See judge_stopped(). */
+static bool is_stopped(const json_t *described)
+{
+    return doc_has(json_object_get(described, "proof"), "stopped");
+}
+
 /* Judges a pair's proof. Pairs without a direct path have other findings. */
 static void judge_pair(const json_t *pair, json_t *findings)
 {
@@ -29,7 +35,7 @@ static void judge_pair(const json_t *pair, json_t *findings)
     for (size_t i = 0; i < 3; i++) {
         char where[160];
 
-        if (!is_direct(pair) || strcmp(proof_result(pair), codes[i][0]))
+        if (!is_direct(pair) || is_stopped(pair) || strcmp(proof_result(pair), codes[i][0]))
             continue;
         snprintf(where, sizeof(where), "a transfer over %.120s", doc_words(pair, "fabric"));
         finding_add(findings, codes[i][1], where, "%s with %s, by %s: %s.",
@@ -38,8 +44,8 @@ static void judge_pair(const json_t *pair, json_t *findings)
     }
 }
 
-/* Does the pair of this fabric's NIC and this memory describe this fabric? */
-static bool stands_for_pair(const json_t *facts, const json_t *fabric, const json_t *memory)
+/* The pair of this fabric's NIC and this memory, if it describes this fabric. */
+static const json_t *pair_of(const json_t *facts, const json_t *fabric, const json_t *memory)
 {
     const json_t *pair;
     char name[32];
@@ -49,8 +55,8 @@ static bool stands_for_pair(const json_t *facts, const json_t *fabric, const jso
         if (doc_equals(pair, "nic", doc_words(fabric, "nic")) &&
             doc_equals(pair, "fabric", doc_words(fabric, "fabric")) &&
             doc_equals(pair, "device", name))
-            return true;
-    return false;
+            return pair;
+    return NULL;
 }
 
 static bool host_is_proven(const json_t *fabric)
@@ -74,20 +80,24 @@ static bool nic_is_proven(const json_t *facts, const char *nic)
     return false;
 }
 
-/* Does the proof need a finding of its own, since no pair describes it? These do: failures of host
- * memory on a NIC where it fails with every library, failures of loopback, and wrong bytes on any
+/* Is a fabric's failure with a memory that no pair describes one of its own? That of host memory is
+ * on a NIC where it fails with every library, and that of any memory on loopback. */
+static bool is_of_others(const json_t *facts, const json_t *fabric, const json_t *memory)
+{
+    if (doc_has(fabric, "nic"))
+        return !doc_has(memory, "device") && !nic_is_proven(facts, doc_words(fabric, "nic"));
+    return doc_equals(fabric, "provider", "loopback");
+}
+
+/* Does the proof need a finding of its own, since no pair describes it? Wrong bytes do on any
  * fabric. */
 static bool needs_finding(const json_t *facts, const json_t *fabric, const json_t *memory)
 {
     const char *result = proof_result(memory);
 
     if (!strcmp(result, "wrong-bytes"))
-        return !stands_for_pair(facts, fabric, memory);
-    if (strcmp(result, "failed"))
-        return false;
-    if (doc_has(fabric, "nic"))
-        return !doc_has(memory, "device") && !nic_is_proven(facts, doc_words(fabric, "nic"));
-    return doc_equals(fabric, "provider", "loopback");
+        return !pair_of(facts, fabric, memory);
+    return !strcmp(result, "failed") && !is_stopped(memory) && is_of_others(facts, fabric, memory);
 }
 
 static void judge_others(const json_t *facts, const json_t *fabric, json_t *findings)
@@ -106,14 +116,46 @@ static void judge_others(const json_t *facts, const json_t *fabric, json_t *find
                 doc_words(fabric, "fabric"), doc_words(json_object_get(memory, "proof"), "text"));
 }
 
+/* One finding for a fabric whose process hung or crashed, if a pair or a fabric of its own is then
+ * without a proof. */
+static void judge_stopped(const json_t *facts, const json_t *fabric, json_t *findings)
+{
+    struct names untested = {.count = 0};
+    char name[32], where[160], at[80] = "";
+    const char *text = NULL;
+    const json_t *memory, *pair;
+    bool matters = false;
+
+    doc_each(memory, json_object_get(fabric, "memory")) {
+        if (!is_stopped(memory))
+            continue;
+        pair = pair_of(facts, fabric, memory);
+        matters |= pair ? is_direct(pair) : is_of_others(facts, fabric, memory);
+        text = doc_words(json_object_get(memory, "proof"), "stopped");
+        doc_device_words(memory, name);
+        if (strcmp(proof_result(memory), "failed"))
+            names_add(&untested, name);
+        else
+            snprintf(at, sizeof(at), " with %s %.32s",
+                     doc_has(memory, "device") ? "memory of" : name,
+                     doc_has(memory, "device") ? name : "memory");
+    }
+    snprintf(where, sizeof(where), "a transfer over %.120s", doc_words(fabric, "fabric"));
+    if (matters)
+        finding_add(findings, at[0] ? "loopback-failed" : "loopback-untried", where, "%s%s%s%s.",
+                    text, at, untested.count ? "; not tested: " : "", names_text(&untested));
+}
+
 void proof_judge(const json_t *facts, json_t *findings)
 {
     const json_t *pair, *fabric;
 
     doc_each(pair, json_object_get(facts, "pairs"))
         judge_pair(pair, findings);
-    doc_each(fabric, json_object_get(facts, "fabrics"))
+    doc_each(fabric, json_object_get(facts, "fabrics")) {
+        judge_stopped(facts, fabric, findings);
         judge_others(facts, fabric, findings);
+    }
 }
 
 /* ---- the verdict ------------------------------------------------------------------------ */

@@ -87,14 +87,15 @@ enum severity findings_worst(const json_t *findings)
 
 void findings_print_codes(void)
 {
-    struct table *table = table_new("code", "severity", "means", NULL);
+    static const struct column columns[] = {
+        COLUMN("code", "code"), COLUMN("severity", "severity"), COLUMN("means", "title"), {0}};
+    json_t *rows = doc_array();
 
-    for (const struct finding *finding = all_findings; finding->code; finding++) {
-        table_add(table, "%s", finding->code);
-        table_add(table, "%s", severity_name(finding->severity));
-        table_add(table, "%s", finding->title);
-    }
-    table_print(table);
+    for (const struct finding *finding = all_findings; finding->code; finding++)
+        doc_add(rows, doc_pack("{s:s, s:s, s:s}", "code", finding->code, "severity",
+                               severity_name(finding->severity), "title", finding->title));
+    print_rows(columns, rows);
+    json_decref(rows);
 }
 
 int finding_explain(const char *code)

@@ -54,61 +54,69 @@ static const char *memory_words(const json_t *row, char buf[32])
 
 /* ---- registrations ----------------------------------------------------------------------- */
 
-/* Without the column "how" if all were passed on, as without --gpu. */
-static struct table *new_registrations(bool how)
+static const char *cell_memory(const json_t *row, char buf[CELL], json_t *notes)
 {
-    static const char *const headings[] = {"NIC",   "rights", ">size from", ">count", ">bytes",
-                                           ">time", ">mean",  ">longest",   "caller"};
-    struct table *table = table_new("call", "memory", "path", NULL);
-
-    if (how)
-        table_add_column(table, "how");
-    for (size_t i = 0; i < COUNT(headings); i++)
-        table_add_column(table, headings[i]);
-    return table;
+    return memory_words(row, buf);
 }
 
-static void add_registration(struct table *table, const json_t *row, bool how)
+static const char *cell_time(const json_t *ns, char buf[CELL], json_t *notes)
+{
+    return time_words((uint64_t)json_integer_value(ns), buf);
+}
+
+static const char *cell_mean(const json_t *row, char buf[CELL], json_t *notes)
 {
     uint64_t count = doc_number(row, "count");
-    char buf[32];
 
-    table_add(table, "%s", doc_words(row, "call"));
-    table_add(table, "%s", memory_words(row, buf));
-    table_add(table, "%s", doc_words(row, "path"));
-    if (how)
-        table_add(table, "%s", doc_words(row, "how"));
-    table_add(table, "%s", doc_has(row, "nic") ? doc_words(row, "nic") : "-");
-    table_add(table, "%s", doc_words(row, "rights"));
-    table_add(table, "%s", doc_bytes_words(doc_number(row, "size_from"), buf));
-    table_add(table, "%" PRIu64, count);
-    table_add(table, "%s", doc_bytes_words(doc_number(row, "bytes"), buf));
-    table_add(table, "%s", time_words(doc_number(row, "ns"), buf));
-    table_add(table, "%s", time_words(count ? doc_number(row, "ns") / count : 0, buf));
-    table_add(table, "%s", time_words(doc_number(row, "longest_ns"), buf));
-    table_add(table, "%s", doc_has(row, "caller") ? file_name(doc_words(row, "caller")) : "-");
+    return time_words(count ? doc_number(row, "ns") / count : 0, buf);
+}
+
+static const char *cell_file(const json_t *path, char buf[CELL], json_t *notes)
+{
+    return file_name(json_string_value(path));
+}
+
+/* All were passed on without --gpu. */
+static const struct column columns[] = {COLUMN("call", "call"),
+                                        COLUMN("memory", NULL, .cell = cell_memory),
+                                        COLUMN("path", "path"),
+                                        COLUMN("how", "how", .usual = "passed on"),
+                                        COLUMN("NIC", "nic", .none = "-"),
+                                        COLUMN("rights", "rights"),
+                                        COLUMN(">size from", "size_from", .cell = cell_bytes),
+                                        COLUMN(">count", "count"),
+                                        COLUMN(">bytes", "bytes", .cell = cell_bytes),
+                                        COLUMN(">time", "ns", .cell = cell_time),
+                                        COLUMN(">mean", NULL, .cell = cell_mean),
+                                        COLUMN(">longest", "longest_ns", .cell = cell_time),
+                                        COLUMN("caller", "caller", .none = "-", .cell = cell_file),
+                                        {0}};
+
+static json_t *first_of(const json_t *rows, size_t most)
+{
+    json_t *first = doc_array(), *row;
+
+    doc_each(row, rows)
+        if (row_i < most)
+            doc_add(first, json_incref(row));
+    return first;
 }
 
 static void print_registrations(const json_t *process)
 {
-    const json_t *rows = json_object_get(process, "registrations"), *row;
+    const json_t *all = json_object_get(process, "registrations"), *row;
+    json_t *rows = first_of(all, MOST_ROWS);
     uint64_t left_out = 0, ns = 0;
-    struct table *table;
-    bool how = false;
     char buf[32], count[64];
 
-    doc_each(row, rows)
-        how = how || !doc_equals(row, "how", "passed on");
-    table = new_registrations(how);
-    doc_each(row, rows) {
-        if (row_i < MOST_ROWS) {
-            add_registration(table, row, how);
+    print_rows(columns, rows);
+    json_decref(rows);
+    doc_each(row, all) {
+        if (row_i < MOST_ROWS)
             continue;
-        }
         left_out += doc_number(row, "count");
         ns += doc_number(row, "ns");
     }
-    table_print(table);
     if (left_out)
         print_paragraph("", "and %s more, %s together; --json has all",
                         count_words(left_out, "registration", count), time_words(ns, buf));
@@ -193,11 +201,18 @@ static void print_savings(const json_t *again, bool watched)
 
 static void print_again(const json_t *process)
 {
-    const json_t *again = json_object_get(process, "again"), *range;
+    static const struct column ranges[] = {
+        COLUMN("address", "addr"),
+        COLUMN(">length", "len", .cell = cell_bytes),
+        COLUMN(">times", "count"),
+        COLUMN(">time", "ns", .cell = cell_time),
+        COLUMN("caller", "caller", .none = "-", .cell = cell_file),
+        {0}};
+    const json_t *again = json_object_get(process, "again");
     uint64_t all = doc_number(again, "count"), own = doc_number(again, "libfabrics");
     bool watched = json_is_true(json_object_get(again, "watched"));
     char buf[32], count[64], words[160] = "";
-    struct table *table;
+    json_t *rows;
 
     if (!all)
         return;
@@ -211,18 +226,9 @@ static void print_again(const json_t *process)
                     time_words(doc_number(again, "ns"), buf), words);
     if (doc_number(again, "saved"))
         print_savings(again, watched);
-    table = table_new("address", ">length", ">times", ">time", "caller", NULL);
-    doc_each(range, json_object_get(again, "ranges")) {
-        if (range_i == MOST_RANGES)
-            break;
-        table_add(table, "%s", doc_words(range, "addr"));
-        table_add(table, "%s", doc_bytes_words(doc_number(range, "len"), buf));
-        table_add(table, "%" PRIu64, doc_number(range, "count"));
-        table_add(table, "%s", time_words(doc_number(range, "ns"), buf));
-        table_add(table, "%s",
-                  doc_has(range, "caller") ? file_name(doc_words(range, "caller")) : "-");
-    }
-    table_print(table);
+    rows = first_of(json_object_get(again, "ranges"), MOST_RANGES);
+    print_rows(ranges, rows);
+    json_decref(rows);
 }
 
 static void print_passed_on(const json_t *process)

@@ -14,14 +14,14 @@
 /* ---- words ------------------------------------------------------------------------------ */
 
 /* "12.3 us" */
-static const char *time_words(double ns, char buf[32])
+static const char *time_words(double ns, char buf[CELL])
 {
     static const char *const units[] = {"ns", "us", "ms", "s"};
     size_t unit = 0;
 
     for (; ns >= 1000 && unit + 1 < COUNT(units); unit++)
         ns /= 1000;
-    snprintf(buf, 32, unit ? "%.1f %s" : "%.0f %s", ns, units[unit]);
+    snprintf(buf, CELL, unit ? "%.1f %s" : "%.0f %s", ns, units[unit]);
     return buf;
 }
 
@@ -35,136 +35,54 @@ static bool was_used(const json_t *cache)
     return gets_of(cache) || doc_number(cache, "failures") || doc_number(cache, "waiting");
 }
 
-static void add_count(struct table *table, const json_t *object, const char *key)
-{
-    table_add(table, "%" PRIu64, doc_number(object, key));
-}
-
-static void add_cache(struct table *table, const json_t *domain, const json_t *cache)
-{
-    char name[32];
-
-    table_add(table, "%" PRIu64, doc_number(domain, "number"));
-    if (doc_has(cache, "device"))
-        table_add(table, "%s", doc_device_words(cache, name));
-    else
-        table_add(table, "%s, host", doc_words(cache, "iface"));
-}
-
 /* Iterates over the caches of a library that get a row, with their domains. */
 #define FOR_EACH_CACHE(library, domain, cache)                                                     \
     doc_each(domain, json_object_get(library, "domains"))                                          \
         doc_each(cache, json_object_get(domain, "caches"))                                         \
             if (was_used(cache))
 
-/* Prints a table, if it has rows, after an empty line. */
-static void print_table(struct table *table)
+/* ---- tables of caches ------------------------------------------------------------------- */
+
+static const char *cell_cache(const json_t *cache, char buf[CELL], json_t *notes)
 {
-    if (table_has_rows(table))
-        putchar('\n');
-    table_print(table);
+    if (doc_has(cache, "device"))
+        return doc_device_words(cache, buf);
+    snprintf(buf, CELL, "%s, host", doc_words(cache, "iface"));
+    return buf;
 }
 
-/* ---- what the caches did ---------------------------------------------------------------- */
-
-static void add_of_limit(struct table *table, const json_t *cache, const char *key,
-                         const char *limit)
+static const char *cell_regions(const json_t *cache, char buf[CELL], json_t *notes)
 {
-    if (doc_has(cache, limit))
-        table_add(table, "%" PRIu64 " of %" PRIu64, doc_number(cache, key),
-                  doc_number(cache, limit));
-    else
-        add_count(table, cache, key);
+    size_t used = (size_t)snprintf(buf, CELL, "%" PRIu64, doc_number(cache, "regions"));
+
+    if (doc_has(cache, "limit_regions"))
+        snprintf(buf + used, CELL - used, " of %" PRIu64, doc_number(cache, "limit_regions"));
+    return buf;
 }
 
-static void add_hit_rate(struct table *table, const json_t *cache)
+static const char *cell_hit_rate(const json_t *cache, char buf[CELL], json_t *notes)
 {
     uint64_t gets = gets_of(cache);
 
-    if (gets)
-        table_add(table, "%.1f%%", 100.0 * (double)doc_number(cache, "hits") / (double)gets);
-    else
-        table_add(table, "%s", "");
+    if (!gets)
+        return "";
+    snprintf(buf, CELL, "%.1f%%", 100.0 * (double)doc_number(cache, "hits") / (double)gets);
+    return buf;
 }
 
-/* Columns shown only if a value is non-zero, since most terminals are narrow. */
-static const struct {
-    const char *heading, *key;
-} rare[] = {
-    {">uncached", "uncached"}, {">evicted", "evictions"}, {">invalidated", "invalidations"},
-    {">retired", "retired"},   {">failed", "failures"},
-};
-
-static bool any_has(const json_t *library, const char *key)
+static const char *cell_time(const json_t *ns, char buf[CELL], json_t *notes)
 {
-    const json_t *domain, *cache;
-    uint64_t sum = 0;
-
-    FOR_EACH_CACHE(library, domain, cache)
-        sum |= doc_number(cache, key);
-    return sum;
+    return time_words(json_number_value(ns), buf);
 }
 
-static void add_usual(struct table *table, const json_t *domain, const json_t *cache)
+static const char *cell_mean(const json_t *registrations, char buf[CELL], json_t *notes)
 {
-    char bytes[32];
-
-    add_cache(table, domain, cache);
-    add_of_limit(table, cache, "regions", "limit_regions");
-    table_add(table, "%s", doc_bytes_words(doc_number(cache, "bytes"), bytes));
-    add_count(table, cache, "hits");
-    add_hit_rate(table, cache);
-    add_count(table, cache, "misses");
+    return time_words(
+        (double)doc_number(registrations, "ns") / (double)doc_number(registrations, "timed"), buf);
 }
-
-static void print_counts(const json_t *library)
-{
-    struct table *table =
-        table_new(">domain", "cache", ">regions", ">bytes", ">hits", ">hit rate", ">misses", NULL);
-    const json_t *domain, *cache;
-    bool shown[COUNT(rare)];
-
-    for (size_t k = 0; k < COUNT(rare); k++) {
-        shown[k] = any_has(library, rare[k].key);
-        if (shown[k])
-            table_add_column(table, rare[k].heading);
-    }
-    FOR_EACH_CACHE(library, domain, cache) {
-        add_usual(table, domain, cache);
-        for (size_t k = 0; k < COUNT(rare); k++)
-            if (shown[k])
-                add_count(table, cache, rare[k].key);
-    }
-    print_table(table);
-}
-
-static void print_causes(const json_t *library)
-{
-    struct table *table =
-        table_new(">domain", "cache", ">evicted: limit", ">no memory", ">no room", ">no key",
-                  ">of these, for explicit regions", ">for other domains", NULL);
-    const json_t *domain, *cache;
-
-    FOR_EACH_CACHE(library, domain, cache) {
-        const json_t *causes = json_object_get(cache, "evictions_by_cause");
-
-        if (!doc_number(cache, "evictions"))
-            continue;
-        add_cache(table, domain, cache);
-        add_count(table, causes, "limit");
-        add_count(table, causes, "memory");
-        add_count(table, causes, "room");
-        add_count(table, causes, "keys");
-        add_count(table, cache, "gave_explicit");
-        add_count(table, cache, "gave_others");
-    }
-    print_table(table);
-}
-
-/* ---- how long registrations took -------------------------------------------------------- */
 
 /* The time, rounded up to a power of two, that this fraction of registrations stays below. */
-static double time_below(const json_t *registrations, double part)
+static const char *time_below(const json_t *registrations, double part, char buf[CELL])
 {
     double wanted = part * (double)doc_number(registrations, "timed"), sum = 0;
     const json_t *time;
@@ -174,54 +92,110 @@ static double time_below(const json_t *registrations, double part)
 
         sum += (double)doc_number(time, "count");
         if (sum >= wanted)
-            return from ? 2 * (double)from : 2;
+            return time_words(from ? 2 * (double)from : 2, buf);
     }
-    return 0;
+    return time_words(0, buf);
 }
 
-static void print_times(const json_t *library)
+static const char *cell_half(const json_t *registrations, char buf[CELL], json_t *notes)
 {
-    struct table *table = table_new(">domain", "cache", ">timed", ">mean", ">half below",
-                                    ">99% below", ">longest", NULL);
-    const json_t *domain, *cache;
-    char words[32];
-
-    FOR_EACH_CACHE(library, domain, cache) {
-        const json_t *registrations = json_object_get(cache, "registrations");
-        uint64_t timed = doc_number(registrations, "timed");
-
-        if (!timed)
-            continue;
-        add_cache(table, domain, cache);
-        add_count(table, registrations, "timed");
-        table_add(table, "%s",
-                  time_words((double)doc_number(registrations, "ns") / (double)timed, words));
-        table_add(table, "%s", time_words(time_below(registrations, 0.5), words));
-        table_add(table, "%s", time_words(time_below(registrations, 0.99), words));
-        table_add(table, "%s", time_words((double)doc_number(registrations, "longest_ns"), words));
-    }
-    print_table(table);
+    return time_below(registrations, 0.5, buf);
 }
 
-/* ---- since the last reading ------------------------------------------------------------- */
-
-static void print_rates(const json_t *library)
+static const char *cell_most(const json_t *registrations, char buf[CELL], json_t *notes)
 {
-    static const char *const rates[] = {"hits", "misses", "evictions", "invalidations"};
-    struct table *table =
-        table_new(">domain", "cache", ">hits/s", ">misses/s", ">evicted/s", ">invalidated/s", NULL);
+    return time_below(registrations, 0.99, buf);
+}
+
+static const char *cell_rate(const json_t *rate, char buf[CELL], json_t *notes)
+{
+    snprintf(buf, CELL, "%.0f", json_number_value(rate));
+    return buf;
+}
+
+static bool has_evicted(const json_t *cache)
+{
+    return doc_number(cache, "evictions");
+}
+
+static bool was_timed(const json_t *cache)
+{
+    return doc_number(json_object_get(cache, "registrations"), "timed");
+}
+
+static bool has_rates(const json_t *cache)
+{
+    return json_is_object(json_object_get(cache, "per_second"));
+}
+
+/* Most terminals are narrow: what is rare has no column where it has not happened. */
+static const struct column counts[] = {COLUMN(">domain", "of"),
+                                       COLUMN("cache", NULL, .cell = cell_cache),
+                                       COLUMN(">regions", NULL, .cell = cell_regions),
+                                       COLUMN(">bytes", "bytes", .cell = cell_bytes),
+                                       COLUMN(">hits", "hits"),
+                                       COLUMN(">hit rate", NULL, .cell = cell_hit_rate),
+                                       COLUMN(">misses", "misses"),
+                                       COLUMN(">uncached", "uncached", .usual = "0"),
+                                       COLUMN(">evicted", "evictions", .usual = "0"),
+                                       COLUMN(">invalidated", "invalidations", .usual = "0"),
+                                       COLUMN(">retired", "retired", .usual = "0"),
+                                       COLUMN(">failed", "failures", .usual = "0"),
+                                       {0}};
+static const struct column causes[] = {
+    COLUMN(">domain", "of"),
+    COLUMN("cache", NULL, .cell = cell_cache),
+    COLUMN(">evicted: limit", "evictions_by_cause/limit"),
+    COLUMN(">no memory", "evictions_by_cause/memory"),
+    COLUMN(">no room", "evictions_by_cause/room"),
+    COLUMN(">no key", "evictions_by_cause/keys"),
+    COLUMN(">for explicit regions", "gave_explicit", .usual = "0"),
+    COLUMN(">for other domains", "gave_others", .usual = "0"),
+    {0}};
+static const struct column times[] = {
+    COLUMN(">domain", "of"),
+    COLUMN("cache", NULL, .cell = cell_cache),
+    COLUMN(">timed", "registrations/timed"),
+    COLUMN(">mean", "registrations", .cell = cell_mean),
+    COLUMN(">half below", "registrations", .cell = cell_half),
+    COLUMN(">99% below", "registrations", .cell = cell_most),
+    COLUMN(">longest", "registrations/longest_ns", .cell = cell_time),
+    {0}};
+static const struct column rates[] = {
+    COLUMN(">domain", "of"),
+    COLUMN("cache", NULL, .cell = cell_cache),
+    COLUMN(">hits/s", "per_second/hits", .cell = cell_rate),
+    COLUMN(">misses/s", "per_second/misses", .cell = cell_rate),
+    COLUMN(">evicted/s", "per_second/evictions", .cell = cell_rate),
+    COLUMN(">invalidated/s", "per_second/invalidations", .cell = cell_rate),
+    {0}};
+
+static const struct {
+    const struct column *columns;
+    bool (*wants)(const json_t *cache);
+} tables[] = {{counts, was_used}, {causes, has_evicted}, {times, was_timed}, {rates, has_rates}};
+
+/* After an empty line each table that has rows, of which each is a cache with its domain's number
+ * ("of"). */
+static void print_caches(const json_t *library)
+{
     const json_t *domain, *cache;
 
-    FOR_EACH_CACHE(library, domain, cache) {
-        const json_t *rate = json_object_get(cache, "per_second");
+    for (size_t i = 0; i < COUNT(tables); i++) {
+        json_t *rows = doc_array(), *row;
 
-        if (!json_is_object(rate))
-            continue;
-        add_cache(table, domain, cache);
-        for (size_t k = 0; k < COUNT(rates); k++)
-            table_add(table, "%.0f", json_number_value(json_object_get(rate, rates[k])));
+        FOR_EACH_CACHE(library, domain, cache) {
+            if (!tables[i].wants(cache))
+                continue;
+            row = doc_made(json_copy((json_t *)(uintptr_t)cache));
+            doc_set(row, "of", json_incref(json_object_get(domain, "number")));
+            doc_add(rows, row);
+        }
+        if (json_array_size(rows))
+            putchar('\n');
+        print_rows(tables[i].columns, rows);
+        json_decref(rows);
     }
-    print_table(table);
 }
 
 /* ---- libraries and processes ------------------------------------------------------------ */
@@ -278,10 +252,7 @@ static void print_library(const json_t *library)
         print_paragraph("", "no domain is open");
     doc_each(domain, domains)
         print_domain(domain);
-    print_counts(library);
-    print_causes(library);
-    print_times(library);
-    print_rates(library);
+    print_caches(library);
     print_not_shown(library);
     print_unsteady(library);
 }

@@ -14,7 +14,6 @@
 #include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define PATIENCE     30 /* seconds, default */
@@ -100,24 +99,22 @@ static bool any_simulated(const json_t *report)
     return false;
 }
 
-static int64_t now_s(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec;
-}
-
 static json_t *make_report(int patience)
 {
-    json_t *report = doc_new("verify");
-    int64_t began = now_s();
+    json_t *report = doc_new("verify"), *results = doc_array();
+    struct checks checks = {.command = "verify",
+                            .patience = patience,
+                            .total = VERIFY_LIMIT,
+                            .began = verify_now(),
+                            .results = results};
 
-    doc_set(report, "checks", doc_array());
+    doc_set(report, "checks", results);
     verify_list(report, patience);
-    verify_run_all(report, patience, VERIFY_LIMIT - (int)(now_s() - began));
+    checks.list = json_object_get(json_object_get(report, "inventory"), "checks");
+    checks_run(&checks);
     json_object_del(json_object_get(report, "inventory"), "checks");
-    doc_set(report, "seconds", doc_count((uint64_t)(now_s() - began), UINT64_MAX));
+    doc_set(report, "seconds",
+            doc_count((uint64_t)(verify_now() - checks.began) / 1000, UINT64_MAX));
     doc_set(report, "counts",
             doc_pack("{s:i, s:i, s:i}", "ok", count_of(report, "ok"), "failed",
                      count_of(report, "failed"), "skipped", count_of(report, "skipped")));

@@ -2,13 +2,15 @@
  *
  * hmreg verify: the parts of the command. The command itself calls no vendor and no fabric: what
  * does runs in processes that it starts, `hmreg verify --list` and `hmreg verify --check NAME...`,
- * so that a driver that crashes or hangs costs one check.
+ * so that a driver that crashes or hangs costs one check. The doctor's proofs are such checks.
  *
  * Names of checks, which stay:
  *     runtime/IFACE
  *     memory/MEMORY           MEMORY: "system/host", "cuda-0/device", "ze-1/managed", ...
  *     FABRIC/MEMORY/PATH      FABRIC: "loopback", "tcp", "shm", "verbs:mlx5_0", ...
  *                             PATH: "usual", "dmabuf-plain", "peermem", "mapped", ...
+ *                             and of the doctor, in no list: "proof", or for a way of path dmabuf
+ *                             "proof-plain", "proof-pcie", ...
  * The words before the first '/' name the group: the checks of one group share a process.
  */
 #ifndef HMREG_TOOLS_VERIFY_H
@@ -21,6 +23,7 @@
 
 #define VERIFY_NAME  192 /* bytes of a check's name */
 #define VERIFY_LIMIT 280 /* seconds that the list and all checks have together */
+#define VERIFY_PROOF "proof"
 
 /* ---- in a separate process -------------------------------------------------------------- */
 
@@ -39,14 +42,20 @@ void verdict_error(struct verdict *verdict, const char *result, const char *step
  * iface, device, kind (numbers of hmreg.h), simulated. */
 json_t *verify_memories(struct hmreg *lib);
 
+/* Of a fabric's memory, as fabric.h describes it: the name in names of checks. */
+const char *verify_memory_name(const json_t *memory, char name[VERIFY_NAME]);
+
 /* The names of the paths to try for memory of a kind on a NIC, or else on a fabric whose bytes the
  * CPU moves, ended by NULL. */
 const char *const *verify_paths(enum hmreg_mem_kind kind, bool nic);
 
-/* The name of a fabric in names of checks; false if it is not checked: it cannot reach itself, or
- * another one represents it (the CPU's: the first tcp and the first shm). named: names before it.
- */
-bool verify_fabric_name(const struct fabric *fabric, const json_t *named, char name[VERIFY_NAME]);
+/* The name of a fabric in names of checks; NULL if it is not checked: it cannot reach itself, or
+ * another one represents it (the CPU's: the first tcp and the first shm). names: an object that
+ * keeps the names given, here and in other processes in the same order. */
+const char *verify_fabric_name(const struct fabric *fabric, json_t *names);
+
+/* Sets "fabric_libraries" and "fabrics" of a document, and "checks" of each fabric to its name. */
+void verify_fabrics(struct hmreg *lib, json_t *document);
 
 /* Checks one memory on an open fabric by one path. */
 void verify_on_fabric(struct hmreg *lib, const struct fabric *fabric, const json_t *memory,
@@ -61,14 +70,27 @@ int verify_run_checks(const json_t *names, bool json, FILE *out);
 
 /* ---- in the command's process ----------------------------------------------------------- */
 
+struct checks {
+    const char *command; /* which shows its progress */
+    const json_t *list;  /* the checks, each with name and simulated */
+    int patience;        /* seconds that one may take */
+    int total;           /* seconds that all have together from `began` on; 0: no limit */
+    int64_t began;       /* of verify_now() */
+    bool abandon;        /* no check follows in a group of which one has crashed or hung */
+    json_t *results;     /* name, result, simulated, ms and text of each are added; and proof */
+};
+
+/* Milliseconds. */
+int64_t verify_now(void);
+
+/* Runs checks. The text of one that crashes, hangs or is not reached then says what its process did
+ * ("hung after 3 s"): it has failed, and those that are abandoned after it are skipped. */
+void checks_run(const struct checks *checks);
+
 /* Sets "inventory" of the report: what `hmreg verify --list --json` says. If that fails, adds the
  * failure to "checks" of the report, and lists what is here without vendors' runtimes, which later
  * processes then do not start either. */
 void verify_list(json_t *report, int patience);
-
-/* Runs the checks of the inventory, and adds the result of each to "checks" of the report. left:
- * seconds that they have together. */
-void verify_run_all(json_t *report, int patience, int left);
 
 /* Removes from every text of a value what identifies people and machines: the host's and the
  * user's name, IP, MAC and GID addresses, serial numbers, paths outside of /usr and /sys. */

@@ -6,12 +6,12 @@
 #include "tools/command.h"
 #include "tools/fabrics.h"
 #include "tools/foreign.h"
+#include "tools/proof.h"
 #include "tools/signals.h"
 #include "tools/verify/verify.h"
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define BYTES (1u << 20)
@@ -104,122 +104,199 @@ static void check_runtime(struct hmreg *lib, const char *iface, struct verdict *
         verdict_set(verdict, "skipped", "%s", info.why);
 }
 
-/* ---- running checks --------------------------------------------------------------------- */
+/* ---- the doctor's proof ----------------------------------------------------------------- */
 
-struct checks {
-    struct fabric_list list; /* first: visit() gets it */
-    const json_t *names;
-    json_t *memories, *named; /* named: fabrics */
-    FILE *out;
-    size_t done;
-    bool failed, json;
+/* Where checks run: without a fabric, or on an open one. */
+struct place {
+    const char *name; /* "memory", "verbs:mlx5_0" */
+    const struct fabric *fabric;
+    struct hmreg_domain *domain;
+    const json_t *described;
 };
 
-static int64_t now_ms(void)
+static const json_t *described_memory(const struct place *place, const char *wanted)
 {
-    struct timespec now;
+    char name[VERIFY_NAME];
+    const json_t *memory;
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    doc_each(memory, json_object_get(place->described, "memory"))
+        if (!strcmp(verify_memory_name(memory, name), wanted))
+            return memory;
+    return NULL;
 }
 
-/* As JSON, or as text: of a check that begins, which has no result, nothing. */
-static void write_line(struct checks *checks, json_t *line)
+/* path: "proof", or "proof-" and the name of a way. NULL: there is no such memory or way. */
+static json_t *prove(struct hmreg *lib, const struct place *place, const char *memory_name,
+                     const char *path, struct verdict *verdict)
 {
-    if (checks->json) {
-        json_dumpf(line, checks->out, JSON_COMPACT);
-        fputc('\n', checks->out);
+    const json_t *memory = described_memory(place, memory_name);
+    json_t *proof = NULL;
+
+    if (memory && !strcmp(path, VERIFY_PROOF))
+        proof = proof_try(lib, place->fabric, place->domain, memory);
+    for (int way = 1; memory && !proof && way < HMREG_WAY_COUNT; way++)
+        if (!strcmp(path + strlen(VERIFY_PROOF "-"), hmreg_way_name((enum hmreg_way)way)))
+            proof = proof_try_way(lib, place->fabric, memory, (enum hmreg_way)way);
+    if (proof)
+        verdict_set(verdict,
+                    doc_equals(proof, "result", "proven") ? "ok"
+                    : doc_equals(proof, "result", "untried") ||
+                            doc_equals(proof, "result", "refused")
+                        ? "skipped"
+                        : "failed",
+                    "%s", doc_words(proof, "text"));
+    return proof;
+}
+
+/* ---- running checks --------------------------------------------------------------------- */
+
+struct running {
+    struct fabric_list list; /* first: its callbacks get it */
+    const json_t *names;
+    json_t *memories, *fabrics; /* fabrics: their names */
+    FILE *out;
+    size_t done;
+    bool failed, stop, json;
+};
+
+/* As JSON, or as text: of a check that begins, which has no result, nothing. */
+static void write_line(struct running *running, json_t *line)
+{
+    if (running->json) {
+        json_dumpf(line, running->out, JSON_COMPACT);
+        fputc('\n', running->out);
     } else if (doc_has(line, "result")) {
-        verify_print_check(line, checks->out);
+        verify_print_check(line, running->out);
     }
-    fflush(checks->out);
+    fflush(running->out);
     json_decref(line);
 }
 
-static void write_end(struct checks *checks, const char *name, const struct verdict *verdict,
-                      int64_t since)
+/* After a check of verify's own that has failed nothing runs in this process. */
+static void write_end(struct running *running, const char *name, const struct verdict *verdict,
+                      int64_t since, json_t *proof)
 {
-    write_line(checks,
-               doc_pack("{s:s, s:s, s:o, s:I}", "name", name, "result", verdict->result, "text",
-                        doc_text(verdict->text), "ms", (json_int_t)(now_ms() - since)));
-    checks->failed = !strcmp(verdict->result, "failed");
-    checks->done++;
+    bool failed = !strcmp(verdict->result, "failed");
+
+    write_line(running, doc_pack("{s:s, s:s, s:o, s:I, s:o*}", "name", name, "result",
+                                 verdict->result, "text", doc_text(verdict->text), "ms",
+                                 (json_int_t)(verify_now() - since), "proof", proof));
+    running->failed |= failed;
+    running->stop = failed && !proof;
+    running->done++;
 }
 
-/* The check of this name, without a fabric or on this open one; false: it is another's. */
-static bool run_one(struct checks *checks, const char *name, const struct fabric *fabric,
-                    const char *fabric_name)
+static bool is_at(const char *name, const char *place)
 {
-    size_t prefix = strlen(fabric_name), length = strlen(name);
+    size_t length = strlen(place);
+
+    return !strncmp(name, place, length) && name[length] == '/';
+}
+
+static void run_one(struct running *running, const char *name, const struct place *place)
+{
+    const char *rest = name + strlen(place->name) + 1, *path = strrchr(name, '/') + 1;
     struct verdict verdict = {.result = NULL};
     char memory_name[VERIFY_NAME];
-    const char *path = strrchr(name, '/');
+    int64_t since = verify_now();
     const json_t *memory;
-    int64_t since = now_ms();
+    json_t *proof = NULL;
 
-    if (length <= prefix || strncmp(name, fabric_name, prefix) != 0 || name[prefix] != '/')
-        return false;
-    write_line(checks, doc_pack("{s:s}", "name", name));
+    write_line(running, doc_pack("{s:s}", "name", name));
     snprintf(memory_name, sizeof(memory_name), "%.*s",
-             (int)((fabric ? (size_t)(path - name) : length) - prefix) - 1, name + prefix + 1);
-    memory = doc_find(checks->memories, "name", memory_name);
-    if (!strcmp(fabric_name, "runtime"))
-        check_runtime(checks->list.lib, memory_name, &verdict);
-    else if (memory && fabric)
-        verify_on_fabric(checks->list.lib, fabric, memory, path + 1, &verdict);
+             (int)(place->fabric && path > rest ? (size_t)(path - rest) - 1 : strlen(rest)), rest);
+    memory = doc_find(running->memories, "name", memory_name);
+    if (!strcmp(place->name, "runtime"))
+        check_runtime(running->list.lib, memory_name, &verdict);
+    else if (place->fabric && !strncmp(path, VERIFY_PROOF, strlen(VERIFY_PROOF)))
+        proof = prove(running->list.lib, place, memory_name, path, &verdict);
+    else if (memory && place->fabric)
+        verify_on_fabric(running->list.lib, place->fabric, memory, path, &verdict);
     else if (memory)
-        check_memory(checks->list.lib, memory, &verdict);
+        check_memory(running->list.lib, memory, &verdict);
     if (!verdict.result)
         verdict_set(&verdict, "failed", "there is no such memory here; hmreg verify --list");
-    write_end(checks, name, &verdict, since);
-    return true;
+    write_end(running, name, &verdict, since, proof);
 }
 
-static void run_of(struct checks *checks, const struct fabric *fabric, const char *fabric_name)
+static void run_at(struct running *running, const struct place *place)
 {
     const json_t *name;
 
-    doc_each(name, checks->names) {
-        if (checks->failed)
-            return;
-        run_one(checks, json_string_value(name), fabric, fabric_name);
-    }
+    doc_each(name, running->names)
+        if (!running->stop && is_at(json_string_value(name), place->name))
+            run_one(running, json_string_value(name), place);
+}
+
+/* The names "tcp" and "shm" are libfabric's; the other fabrics' begin with the provider. */
+static bool is_of_provider(const char *name, const char *provider)
+{
+    size_t length = strlen(provider);
+
+    if (!strcmp(provider, "ofi") && (is_at(name, "tcp") || is_at(name, "shm")))
+        return true;
+    return !strncmp(name, provider, length) && (name[length] == ':' || name[length] == '/');
+}
+
+/* Other fabrics are not opened, since one that is broken may hang. */
+static bool has_checks(struct fabric_list *list, const struct fabric *fabric)
+{
+    struct running *running = (struct running *)list;
+    const char *place = verify_fabric_name(fabric, running->fabrics);
+    const json_t *name;
+
+    doc_each(name, running->names)
+        if (place && is_at(json_string_value(name), place))
+            return true;
+    return false;
 }
 
 static void run_on_fabric(struct fabric_list *list, const struct fabric *fabric,
                           struct hmreg_domain *domain, json_t *described)
 {
-    struct checks *checks = (struct checks *)list;
-    char name[VERIFY_NAME];
+    struct running *running = (struct running *)list;
 
-    if (!verify_fabric_name(fabric, checks->named, name))
-        return;
-    doc_add(checks->named, doc_text(name));
-    run_of(checks, fabric, name);
+    run_at(running, &(struct place){verify_fabric_name(fabric, running->fabrics), fabric, domain,
+                                    described});
+}
+
+/* A library that opens each NIC as it lists them, as libfabric does, is called for its own only. */
+static void run_on_fabrics(struct running *running)
+{
+    static const char *const providers[] = {"loopback", "ofi", "verbs"};
+    json_t *document = doc_object();
+    const json_t *name;
+
+    for (size_t i = 0; i < COUNT(providers); i++) {
+        running->list.provider = providers[i];
+        doc_each(name, running->names)
+            if (is_of_provider(json_string_value(name), providers[i]))
+                break;
+        if (name && !running->stop)
+            fabrics_visit(&running->list, document);
+    }
+    json_decref(document);
 }
 
 int verify_run_checks(const json_t *names, bool json, FILE *out)
 {
-    struct checks checks = {.names = names,
-                            .json = json,
-                            .out = out,
-                            .named = doc_array(),
-                            .list.visit = run_on_fabric};
-    json_t *document = doc_object();
-    int rc = signals_after(hmreg_open(NULL, &checks.list.lib));
+    struct running running = {.names = names,
+                              .json = json,
+                              .out = out,
+                              .fabrics = doc_object(),
+                              .list = {.wants = has_checks, .visit = run_on_fabric}};
+    int rc = signals_after(hmreg_open(NULL, &running.list.lib));
 
     if (rc) {
         print_error("hmreg verify: %s", hmreg_last_error()->text);
     } else {
-        checks.memories = verify_memories(checks.list.lib);
-        run_of(&checks, NULL, "runtime");
-        run_of(&checks, NULL, "memory");
-        if (checks.done < json_array_size(names) && !checks.failed)
-            fabrics_visit(&checks.list, document);
-        rc = hmreg_close(checks.list.lib);
-        json_decref(checks.memories);
+        running.memories = verify_memories(running.list.lib);
+        run_at(&running, &(struct place){.name = "runtime"});
+        run_at(&running, &(struct place){.name = "memory"});
+        run_on_fabrics(&running);
+        rc = hmreg_close(running.list.lib);
+        json_decref(running.memories);
     }
-    json_decref(checks.named);
-    json_decref(document);
-    return rc || checks.failed || checks.done < json_array_size(names) ? EXIT_FAILED : EXIT_GOOD;
+    json_decref(running.fabrics);
+    return rc || running.failed || running.done < json_array_size(names) ? EXIT_FAILED : EXIT_GOOD;
 }

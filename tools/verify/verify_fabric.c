@@ -5,7 +5,7 @@
  * allocated again. A stale region would leave the new memory without the bytes.
  */
 #include "tools/loop.h"
-#include "tools/prover.h"
+#include "tools/proof.h"
 #include "tools/signals.h"
 #include "tools/verify/verify.h"
 
@@ -64,38 +64,52 @@ const char *const *verify_paths(enum hmreg_mem_kind kind, bool nic)
 
 /* ---- names ------------------------------------------------------------------------------ */
 
-static bool is_named(const json_t *named, const char *name)
+static bool is_given(json_t *names, const char *name)
 {
-    const json_t *one;
+    const char *key;
+    json_t *given;
 
-    doc_each(one, named)
-        if (!strcmp(json_string_value(one), name))
+    json_object_foreach(names, key, given)
+        if (json_is_string(given) && !strcmp(json_string_value(given), name))
             return true;
     return false;
 }
 
+static size_t count_given(json_t *names, const char *provider)
+{
+    size_t count = 0;
+    const char *key;
+    json_t *given;
+
+    json_object_foreach(names, key, given)
+        count += json_is_string(given) && !strncmp(key, provider, strlen(provider));
+    return count;
+}
+
 /* A NIC's name may contain its GUID or the host's name: then its number replaces it. */
-static void name_nic(const struct fabric *fabric, const json_t *named, char name[VERIFY_NAME])
+static void name_nic(const struct fabric *fabric, json_t *names, char name[VERIFY_NAME])
 {
     if (strcmp(fabric->provider, "ofi") != 0)
         snprintf(name, VERIFY_NAME, "%s:%.64s", fabric->provider, fabric->name);
     else
         snprintf(name, VERIFY_NAME, "ofi:%.64s:%.64s", fabric->name, fabric->domain);
-    if (verify_is_secret(name) || is_named(named, name) || strchr(name, '/'))
-        snprintf(name, VERIFY_NAME, "%s:%zu", fabric->provider, json_array_size(named));
+    if (verify_is_secret(name) || is_given(names, name) || strchr(name, '/'))
+        snprintf(name, VERIFY_NAME, "%s:%zu", fabric->provider,
+                 count_given(names, fabric->provider));
     for (char *at = name; *at; at++)
         if (*at == ';')
             *at = '+';
 }
 
-bool verify_fabric_name(const struct fabric *fabric, const json_t *named, char name[VERIFY_NAME])
+static bool name_fabric(const struct fabric *fabric, json_t *names, char name[VERIFY_NAME])
 {
+    /* Since libfabric 1.18 "tcp" has reliable datagrams itself, and comes first. */
     static const char *const cpu[][2] = {{"tcp", "tcp"}, {"tcp;ofi_rxm", "tcp"}, {"shm", "shm"}};
 
     if (!fabric->loop)
         return false;
     if (fabric->nic) {
-        name_nic(fabric, named, name);
+        name_nic(fabric, names, name);
         return true;
     }
     snprintf(name, VERIFY_NAME, "%s", fabric->provider);
@@ -105,9 +119,19 @@ bool verify_fabric_name(const struct fabric *fabric, const json_t *named, char n
         if (strcmp(fabric->name, cpu[i][0]) != 0)
             continue;
         snprintf(name, VERIFY_NAME, "%s", cpu[i][1]);
-        return !is_named(named, name);
+        return !is_given(names, name);
     }
     return false;
+}
+
+const char *verify_fabric_name(const struct fabric *fabric, json_t *names)
+{
+    char key[512], name[VERIFY_NAME];
+
+    snprintf(key, sizeof(key), "%s %s %s", fabric->provider, fabric->name, fabric->domain);
+    if (!json_object_get(names, key))
+        doc_set(names, key, name_fabric(fabric, names, name) ? doc_text(name) : json_null());
+    return json_string_value(json_object_get(names, key));
 }
 
 /* ---- one check -------------------------------------------------------------------------- */

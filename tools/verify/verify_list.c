@@ -44,24 +44,45 @@ json_t *verify_memories(struct hmreg *lib)
     return list;
 }
 
+const char *verify_memory_name(const json_t *memory, char name[VERIFY_NAME])
+{
+    if (doc_has(memory, "device"))
+        snprintf(name, VERIFY_NAME, "%s-%d/device", doc_words(memory, "iface"),
+                 (int)doc_number(memory, "device"));
+    else
+        snprintf(name, VERIFY_NAME, "system/host");
+    return name;
+}
+
 /* ---- fabrics and checks ----------------------------------------------------------------- */
 
 struct listing {
-    struct fabric_list list; /* first: visit() gets it */
-    json_t *named;
+    struct fabric_list list; /* first: its callbacks get it */
+    json_t *names;
 };
 
-/* Fabrics whose bytes the CPU moves come before NICs. */
-static void note_fabric(struct fabric_list *list, const struct fabric *fabric,
-                        struct hmreg_domain *domain, json_t *described)
+static bool name_fabric(struct fabric_list *list, const struct fabric *fabric)
 {
-    struct listing *listing = (struct listing *)list;
-    char name[VERIFY_NAME];
+    verify_fabric_name(fabric, ((struct listing *)list)->names);
+    return true;
+}
 
-    if (!verify_fabric_name(fabric, listing->named, name))
-        return;
-    doc_add(listing->named, doc_text(name));
-    doc_set(described, "checks", doc_text(name));
+static void note_name(struct fabric_list *list, const struct fabric *fabric,
+                      struct hmreg_domain *domain, json_t *described)
+{
+    const char *name = verify_fabric_name(fabric, ((struct listing *)list)->names);
+
+    if (name)
+        doc_set(described, "checks", doc_text(name));
+}
+
+void verify_fabrics(struct hmreg *lib, json_t *document)
+{
+    struct listing listing = {.list = {.lib = lib, .wants = name_fabric, .visit = note_name},
+                              .names = doc_object()};
+
+    fabrics_visit(&listing.list, document);
+    json_decref(listing.names);
 }
 
 static void add_check(json_t *checks, bool simulated, const char *format, ...)
@@ -112,6 +133,7 @@ static json_t *fabrics_in_brief(const json_t *fabrics)
     return list;
 }
 
+/* Fabrics whose bytes the CPU moves come before NICs. */
 static void add_fabric_checks(json_t *checks, const json_t *fabrics, const json_t *memories)
 {
     const json_t *fabric;
@@ -142,12 +164,11 @@ static json_t *environment(void)
 
 json_t *verify_inventory(struct hmreg *lib)
 {
-    struct listing listing = {.list.lib = lib, .list.visit = note_fabric, .named = doc_array()};
     json_t *document = doc_new("verify"), *found = doc_object(), *checks = doc_array();
     json_t *memories = verify_memories(lib), *devices = machine_devices(lib);
     const json_t *memory;
 
-    fabrics_visit(&listing.list, found);
+    verify_fabrics(lib, found);
     for (int iface = HMREG_IFACE_SYSTEM + 1; iface < HMREG_IFACE_COUNT; iface++)
         add_check(checks, is_simulated(devices, hmreg_iface_name(iface)), "runtime/%s",
                   hmreg_iface_name(iface));
@@ -164,6 +185,5 @@ json_t *verify_inventory(struct hmreg *lib)
     doc_set(document, "checks", checks);
     json_decref(memories);
     json_decref(found);
-    json_decref(listing.named);
     return document;
 }

@@ -20,8 +20,9 @@
 
 #define MOST_NAMES 64 /* checks of one process */
 #define LIST_LIMIT 60 /* seconds that a list may take */
+#define WHY        160
 
-static int64_t now_ms(void)
+int64_t verify_now(void)
 {
     struct timespec now;
 
@@ -42,14 +43,14 @@ struct process {
 static int process_start(struct process *process, char **argv)
 {
     *process = (struct process){.fd = -1};
-    return child_start(argv, STDOUT_FILENO, &process->pid, &process->fd);
+    return child_start(argv, &process->pid, &process->fd);
 }
 
 /* Reads more of its text: false at its end, and when the deadline has passed. */
 static bool process_read(struct process *process, int64_t deadline)
 {
     struct pollfd ready = {.fd = process->fd, .events = POLLIN};
-    int64_t left = deadline - now_ms();
+    int64_t left = deadline - verify_now();
     int polled = left > 0 ? poll(&ready, 1, (int)left) : 0;
     ssize_t got;
 
@@ -73,35 +74,36 @@ static bool process_read(struct process *process, int64_t deadline)
 }
 
 /* A process that is stuck in a driver may not die; then gives up waiting. */
-static bool process_wait(struct process *process, int64_t deadline, int *status)
+static bool process_wait(struct process *process, int64_t ms, int *status)
 {
     const struct timespec moment = {.tv_nsec = 10000000};
+    pid_t ended = waitpid(process->pid, status, WNOHANG);
 
-    while (waitpid(process->pid, status, WNOHANG) == 0) {
-        if (now_ms() > deadline)
-            return false;
+    for (; !ended && ms > 0; ms -= 10) {
         nanosleep(&moment, NULL);
+        ended = waitpid(process->pid, status, WNOHANG);
     }
-    return true;
+    return ended;
 }
 
-/* Ends the process. why: empty if it exited with 0 or 1. */
-static void process_end(struct process *process, int64_t deadline, char why[160])
+/* Ends the process, which may have begun its last work so many seconds before the deadline. why:
+ * what it did, or empty if it exited with 0 or 1. */
+static void process_end(struct process *process, int64_t deadline, int seconds, char why[WHY])
 {
     int status = 0;
 
     why[0] = '\0';
     if (!process->timed_out)
-        process->timed_out = !process_wait(process, deadline, &status);
+        process->timed_out = !process_wait(process, deadline - verify_now(), &status);
     if (process->timed_out) {
         kill(process->pid, SIGKILL);
-        process_wait(process, now_ms() + 2000, &status);
-        snprintf(why, 160, "it did not come to an end in time and was stopped");
+        process_wait(process, 2000, &status);
+        snprintf(why, WHY, "hung after %d s", seconds);
     } else if (WIFSIGNALED(status)) {
-        snprintf(why, 160, "its process was ended by signal %d (%s)", WTERMSIG(status),
+        snprintf(why, WHY, "crashed with signal %d (%s)", WTERMSIG(status),
                  strsignal(WTERMSIG(status)));
     } else if (WEXITSTATUS(status) > 1) {
-        snprintf(why, 160, "its process exited with status %d", WEXITSTATUS(status));
+        snprintf(why, WHY, "ended with status %d", WEXITSTATUS(status));
     }
     close(process->fd);
     free(process->text);
@@ -110,35 +112,36 @@ static void process_end(struct process *process, int64_t deadline, char why[160]
 /* ---- the list --------------------------------------------------------------------------- */
 
 /* NULL: it failed, and *why says so. */
-static json_t *list(int patience, char why[160])
+static json_t *list(int patience, char why[WHY])
 {
     char tool[] = "hmreg", verify[] = "verify", list[] = "--list", json[] = "--json";
     char *argv[] = {tool, verify, list, json, NULL};
-    int64_t deadline = now_ms() + (patience < LIST_LIMIT ? patience : LIST_LIMIT) * 1000LL;
+    int seconds = patience < LIST_LIMIT ? patience : LIST_LIMIT;
+    int64_t deadline = verify_now() + seconds * 1000LL;
     struct process process;
     json_t *found;
     int rc = process_start(&process, argv);
 
     if (rc) {
-        snprintf(why, 160, "no process was started: %s", strerror(rc));
+        snprintf(why, WHY, "has no process: %s", strerror(rc));
         return NULL;
     }
     while (process_read(&process, deadline))
         continue;
     found = process.text ? json_loads(process.text, 0, NULL) : NULL;
-    process_end(&process, deadline, why);
+    process_end(&process, deadline, seconds, why);
     if (found && !*why)
         return found;
     if (!*why)
-        snprintf(why, 160, "its process wrote no list");
+        snprintf(why, WHY, "wrote no list");
     json_decref(found);
     return NULL;
 }
 
 void verify_list(json_t *report, int patience)
 {
-    int64_t began = now_ms();
-    char why[160];
+    int64_t began = verify_now();
+    char why[WHY];
     json_t *found;
 
     progress_show("hmreg verify: looking for devices and fabrics");
@@ -147,9 +150,9 @@ void verify_list(json_t *report, int patience)
     if (!found) {
         doc_add(json_object_get(report, "checks"),
                 doc_pack("{s:s, s:s, s:b, s:I, s:o}", "name", "list", "result", "failed",
-                         "simulated", 0, "ms", (json_int_t)(now_ms() - began), "text",
-                         doc_format("what is here was not listed: %s; what follows is without "
-                                    "devices' runtimes",
+                         "simulated", 0, "ms", (json_int_t)(verify_now() - began), "text",
+                         doc_format("the process that lists what is here %s; what follows is "
+                                    "without devices' runtimes",
                                     why)));
         setenv("HMREG_IFACES", "system", 1);
         found = list(patience, why);
@@ -160,29 +163,37 @@ void verify_list(json_t *report, int patience)
 /* ---- a group ---------------------------------------------------------------------------- */
 
 struct group {
-    json_t *results;
-    const json_t *checks; /* of the inventory */
-    size_t next, end;     /* checks of the group that have no result yet */
-    char *pending;        /* the one that runs */
-    int64_t began;        /* when the process, or the check that runs, began */
-    int64_t patience, limit;
+    const struct checks *checks;
+    size_t next, end; /* checks of the group that have no result yet */
+    char *pending;    /* the one that runs */
+    int64_t began;    /* when the process, or the check that runs, began */
 };
 
 static const char *check_name(const struct group *group, size_t i)
 {
-    return doc_words(json_array_get(group->checks, i), "name");
+    return doc_words(json_array_get(group->checks->list, i), "name");
 }
 
 static void add_result(struct group *group, const char *name, const char *result, int64_t ms,
                        const char *text)
 {
-    const json_t *check = doc_find(group->checks, "name", name);
+    const json_t *check = doc_find(group->checks->list, "name", name);
 
-    doc_add(group->results,
+    doc_add(group->checks->results,
             doc_pack("{s:s, s:s, s:b, s:I, s:o}", "name", name, "result", result, "simulated",
                      doc_is(check, "simulated"), "ms", (json_int_t)ms, "text", doc_text(text)));
     if (group->next < group->end && !strcmp(name, check_name(group, group->next)))
         group->next++;
+}
+
+static void take_result(struct group *group, const json_t *line)
+{
+    json_t *results = group->checks->results, *proof = json_object_get(line, "proof");
+
+    add_result(group, doc_words(line, "name"), doc_words(line, "result"),
+               (int64_t)doc_number(line, "ms"), doc_words(line, "text"));
+    if (proof)
+        doc_set(json_array_get(results, json_array_size(results) - 1), "proof", json_incref(proof));
 }
 
 static void take_line(struct group *group, const char *text)
@@ -191,15 +202,14 @@ static void take_line(struct group *group, const char *text)
 
     free(group->pending);
     group->pending = NULL;
-    group->began = now_ms();
+    group->began = verify_now();
     if (doc_has(line, "result"))
-        add_result(group, doc_words(line, "name"), doc_words(line, "result"),
-                   (int64_t)doc_number(line, "ms"), doc_words(line, "text"));
+        take_result(group, line);
     else
         group->pending = strdup(doc_words(line, "name"));
     if (group->pending)
-        progress_show("hmreg verify: check %zu of %zu: %s", group->next + 1,
-                      json_array_size(group->checks), group->pending);
+        progress_show("hmreg %s: check %zu of %zu: %s", group->checks->command, group->next + 1,
+                      json_array_size(group->checks->list), group->pending);
     json_decref(line);
 }
 
@@ -217,11 +227,17 @@ static void take_lines(struct group *group, struct process *process)
     memmove(process->text, start, process->used + 1);
 }
 
+static int64_t limit_of(const struct checks *checks)
+{
+    return checks->total ? checks->began + checks->total * 1000LL : INT64_MAX;
+}
+
 static int64_t deadline_of(const struct group *group)
 {
-    int64_t patient = group->began + group->patience;
+    int64_t patient = group->began + group->checks->patience * 1000LL;
+    int64_t limit = limit_of(group->checks);
 
-    return patient < group->limit ? patient : group->limit;
+    return patient < limit ? patient : limit;
 }
 
 /* argv of a process for the checks that have no result. The caller frees it. */
@@ -243,42 +259,52 @@ static char **arguments(const struct group *group)
     return argv;
 }
 
+static void skip_rest(struct group *group, const char *why)
+{
+    while (group->next < group->end)
+        add_result(group, check_name(group, group->next), "skipped", 0, why);
+}
+
 /* The failure of a process is that of the check which ran; of the first, if none had begun; or, if
- * it had ended its last check, of its end. */
+ * it had ended its last check, of its end. first: the number of its first check. */
 static void blame(struct group *group, size_t first, const char *why)
 {
     const char *last = check_name(group, group->end - 1);
-    int64_t ms = now_ms() - group->began;
+    int64_t ms = verify_now() - group->began;
     char name[VERIFY_NAME];
 
+    if (!*why && (group->pending || group->next == first))
+        why = "ended without a result";
     if (group->pending) {
         add_result(group, group->pending, "failed", ms, why);
-    } else if (group->next == first) {
-        add_result(group, check_name(group, first), "failed", ms,
-                   *why ? why : "its process ended without a result");
+    } else if (group->next == first && !group->checks->abandon) {
+        add_result(group, check_name(group, first), "failed", ms, why);
     } else if (*why) {
         snprintf(name, sizeof(name), "%.*s/end", (int)strcspn(last, "/"), last);
         add_result(group, name, "failed", ms, why);
     }
+    if (*why && group->checks->abandon)
+        skip_rest(group, why);
     free(group->pending);
     group->pending = NULL;
 }
 
 static void run_process(struct group *group)
 {
-    char **argv = arguments(group), why[160] = "";
+    char **argv = arguments(group), why[WHY] = "";
     size_t first = group->next;
     struct process process;
     int rc = process_start(&process, argv);
 
     free(argv);
-    group->began = now_ms();
+    group->began = verify_now();
     if (rc) {
-        snprintf(why, sizeof(why), "no process was started: %s", strerror(rc));
+        snprintf(why, sizeof(why), "has no process: %s", strerror(rc));
     } else {
         while (process_read(&process, deadline_of(group)))
             take_lines(group, &process);
-        process_end(&process, deadline_of(group), why);
+        process_end(&process, deadline_of(group), (int)((deadline_of(group) - group->began) / 1000),
+                    why);
     }
     blame(group, first, why);
 }
@@ -287,12 +313,11 @@ static void run_group(struct group *group)
 {
     char why[80];
 
-    snprintf(why, sizeof(why), "not reached within the %d s that all checks have", VERIFY_LIMIT);
-    while (group->next < group->end)
-        if (now_ms() < group->limit)
-            run_process(group);
-        else
-            add_result(group, check_name(group, group->next), "skipped", 0, why);
+    while (group->next < group->end && verify_now() < limit_of(group->checks))
+        run_process(group);
+    snprintf(why, sizeof(why), "not reached within the %d s that all checks have",
+             group->checks->total);
+    skip_rest(group, why);
 }
 
 static bool is_same_group(const char *one, const char *other)
@@ -302,15 +327,10 @@ static bool is_same_group(const char *one, const char *other)
     return strcspn(other, "/") == length && !strncmp(one, other, length);
 }
 
-void verify_run_all(json_t *report, int patience, int left)
+void checks_run(const struct checks *checks)
 {
-    struct group group = {
-        .results = json_object_get(report, "checks"),
-        .checks = json_object_get(json_object_get(report, "inventory"), "checks"),
-        .patience = (int64_t)patience * 1000,
-        .limit = now_ms() + (int64_t)left * 1000,
-    };
-    size_t count = json_array_size(group.checks);
+    struct group group = {.checks = checks};
+    size_t count = json_array_size(checks->list);
 
     while (group.next < count) {
         group.end = group.next + 1;

@@ -57,19 +57,27 @@ static json_t *describe_numbers(struct input *input)
     return object;
 }
 
+static const char *cell_size(const json_t *value, char buf[CELL], json_t *notes)
+{
+    snprintf(buf, CELL, "%zu [%zu]", json_object_size(value),
+             note_number(notes, "", json_is_string(value) ? json_string_value(value) : ""));
+    return buf;
+}
+
 static void print_as_table(const json_t *document)
 {
-    struct table *table = table_new("key", ">value", "words", NULL);
+    static const struct column columns[] = {COLUMN("key", "key"),
+                                            COLUMN(">size", "value", .cell = cell_size),
+                                            COLUMN("words", "value", .none = "none"),
+                                            {0}};
+    json_t *rows = doc_array(), *value;
     const char *key;
-    json_t *value;
 
-    json_object_foreach((json_t *)(uintptr_t)document, key, value) {
-        table_add(table, "%s", key);
-        table_add(table, "%zu", json_object_size(value));
-        table_add(table, "%s", json_is_string(value) ? json_string_value(value) : "");
-    }
-    print_width(key ? 60 : 100);
-    table_print(table);
+    json_object_foreach((json_t *)(uintptr_t)document, key, value)
+        doc_add(rows, doc_pack("{s:s, s:O}", "key", key, "value", value));
+    print_width(json_array_size(rows) % 2 ? 60 : 100);
+    print_rows(columns, rows);
+    json_decref(rows);
     print_paragraph("-> ", "%s", doc_words(document, "text"));
 }
 

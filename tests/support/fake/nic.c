@@ -8,14 +8,16 @@
  *
  *     HMREG_FAKE_NICS="mlx5_0,mlx5_1"     their names; none if unset
  *     HMREG_FAKE_DEAD_NIC=mlx5_1          it registers nothing (EIO)
+ *     HMREG_FAKE_SICK_NIC=mlx5_1          it alone crashes or hangs; all, if unset
  *     HMREG_FAKE_NIC=STATE                what is wrong with all of them:
  *       no-dmabuf   the driver imports no dmabufs      refuse   ...or not this one (524)
  *       down        no port is active                  closed   the device file is not readable
  *       error       operations complete with an error  flip     they complete, a byte is wrong
  *       few         100 regions                        small    regions of up to 1 MiB
  *       crash       operations end the process         hang     they never return
+ *       fatal       opening it ends the process
  *       late        writes arrive before the next operation
- *       stay        the doctor's other process, which proves, never ends
+ *       stay        the doctor's other processes, which prove, never end
  *     HMREG_FAKE_MLX5=FILE                a simulated libmlx5, loaded for them as a driver's
  * library HMREG_FAKE_DATA_DIRECT=1            they have data direct, by that library
  *
@@ -75,6 +77,13 @@ static bool is(const char *state)
     const char *set = getenv("HMREG_FAKE_NIC");
 
     return set && !strcmp(set, state);
+}
+
+static bool is_on(const char *state, const struct ibv_device *device)
+{
+    const char *sick = getenv("HMREG_FAKE_SICK_NIC");
+
+    return is(state) && (!sick || !strcmp(sick, device->name));
 }
 
 /* ---- processes that never return --------------------------------------------------------- */
@@ -274,9 +283,9 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
     char *remote = reach(wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, wr->sg_list->length);
     bool write = wr->opcode == IBV_WR_RDMA_WRITE;
 
-    if (is("crash"))
+    if (is_on("crash", qp->context->device))
         raise(SIGKILL); /* some libraries catch other signals */
-    if (is("hang"))
+    if (is_on("hang", qp->context->device))
         never_return();
     completed = (struct ibv_wc){.wr_id = wr->wr_id, .status = IBV_WC_SUCCESS};
     completions = 1;
@@ -305,6 +314,8 @@ EXPORTED struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
     struct verbs_context *context = &contexts[device - devices];
 
+    if (is_on("fatal", device))
+        raise(SIGKILL);
     if (is("closed")) {
         errno = EACCES;
         return NULL;
@@ -561,6 +572,6 @@ __attribute__((destructor)) static void leave(void)
 
     if (file)
         fclose(file);
-    if (memmem(line, length, "--prove-for-parent", sizeof("--prove-for-parent") - 1))
+    if (memmem(line, length, "/proof", sizeof("/proof") - 1))
         never_return();
 }
