@@ -178,7 +178,7 @@ static const char *words; /* the sentence with which it does */
 static struct {
     bool can, reg, reg_on_two; /* of these calls it refuses, or fails, the last but for one rail */
     bool fail;                 /* reg fails: not the path is refused */
-    bool remote_open;
+    bool map_raw;
     unsigned regs;
 } refuse;
 
@@ -216,25 +216,28 @@ static int dereg(void *self, struct hmreg_mr_keys *mr)
     return 0;
 }
 
-static int address(void *self, uint8_t *buf, size_t *size)
+static int raw_key(void *self, const struct hmreg_mr_keys *mr, uint64_t *base, uint8_t *key,
+                   size_t *size)
 {
+    *base = 0;
     if (*size)
-        *buf = 1;
+        *key = 1;
     *size = 1;
     return 0;
 }
 
-static int remote_open(void *self, const uint8_t *from, size_t size, void **out)
+static int map_raw(void *self, uint64_t base, const uint8_t *raw, size_t size, uint64_t *key)
 {
-    *out = self;
-    return refuse.remote_open ? hmreg_fail(-EIO, "%s", words) : 0;
+    *key = 1;
+    return refuse.map_raw ? hmreg_fail(-EIO, "%s", words) : 0;
+}
+
+static int unmap_raw(void *self, uint64_t key)
+{
+    return 0;
 }
 
 static void ignore(void *self)
-{
-}
-
-static void remote_close(void *self, void *remote)
 {
 }
 
@@ -243,9 +246,9 @@ static const struct provider_ops ops = {.name = "refusing",
                                         .can_data_direct = can_data_direct,
                                         .reg = reg,
                                         .dereg = dereg,
-                                        .address = address,
-                                        .remote_open = remote_open,
-                                        .remote_close = remote_close,
+                                        .raw_key = raw_key,
+                                        .map_raw = map_raw,
+                                        .unmap_raw = unmap_raw,
                                         .destroy = ignore};
 
 /* ---- its group -------------------------------------------------------------------------- */
@@ -280,6 +283,7 @@ static void open_fixture(uint32_t flags)
     struct provider_caps caps = script_caps;
 
     strcpy(caps.fabric, FABRIC);
+    caps.mr_mode |= HMREG_MR_RAW;
     read_sources();
     vendors_reset();
     memset(&refuse, 0, sizeof(refuse));
@@ -417,7 +421,7 @@ TEST(remote_open_rails__each_error__whole)
     open_fixture(0);
     assert_ok(reg_on(fixture.group, fixture.host, &mr));
     assert_ok(hmreg_mr_pack(mr, token, &size));
-    refuse.remote_open = true;
+    refuse.map_raw = true;
     for (size_t i = 0; i < count; i++) {
         words = sentences[i].text;
         assert_int_equal(hmreg_remote_open_rails(fixture.group, token, size, remotes, RAILS), -EIO);
