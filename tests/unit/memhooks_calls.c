@@ -8,6 +8,8 @@
 #include "tests/support/code_filters.h"
 
 #include <link.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/ipc.h>
@@ -278,16 +280,42 @@ TEST(call__each_argument_with_a_dirty_upper_half__what_changed_is_reported)
 /* Every system call that hooks make of their own. */
 static const int inner[] = {SYS_shmctl, SYS_process_vm_readv, SYS_getpid, SYS_futex};
 
-static int with_refused(const struct call *call, int refused, int error)
+/* A thread of its own makes the call, since libc ends a process of which it cannot wait for a lock
+ * (futex). The thread then takes none, and stays. */
+struct refused {
+    const struct call *call;
+    int number, error;
+    atomic_int state; /* 1: the call is made; 2: there are no filters */
+};
+
+static void *call_refused(void *arg)
 {
+    struct refused *refused = arg;
     long args[ARGS] = {0};
 
+    refused->call->fill(args);
+    if (!code_filter_refuse(refused->number, refused->error)) {
+        atomic_store(&refused->state, 2);
+    } else {
+        syscall(refused->call->number, args[0], args[1], args[2], args[3], args[4], args[5]);
+        atomic_store(&refused->state, 1);
+    }
+    for (;;)
+        pause();
+    return NULL;
+}
+
+static int with_refused(const struct call *call, int number, int error)
+{
+    struct refused refused = {.call = call, .number = number, .error = error};
+    pthread_t thread;
+
     open_scene();
-    call->fill(args);
-    if (!code_filter_refuse(refused, error))
+    if (pthread_create(&thread, NULL, call_refused, &refused))
         return 77;
-    syscall(call->number, args[0], args[1], args[2], args[3], args[4], args[5]);
-    return verdict(call->name, -1);
+    while (!atomic_load(&refused.state))
+        sched_yield();
+    return atomic_load(&refused.state) == 2 ? 77 : verdict(call->name, -1);
 }
 
 TEST(call__each_call_of_the_hook_refused__what_changed_is_reported)
