@@ -13,6 +13,8 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
+#include <string.h>
 
 static bool is_list(const struct attributes *attributes)
 {
@@ -164,8 +166,8 @@ static int get_list(struct hmreg_domain *domain, struct attributes *own, uint64_
     return rc;
 }
 
-int hmreg_mr_get_attr(struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
-                      uint64_t flags, struct hmreg_mr **mr)
+static int get_unusual(struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
+                       uint64_t flags, struct hmreg_mr **mr)
 {
     uint64_t cover = flags & COVER_FLAGS;
     struct attributes own;
@@ -188,4 +190,36 @@ int hmreg_mr_get_attr(struct hmreg_domain *domain, const struct hmreg_mr_attr *c
     if (is_list(&own))
         return get_list(domain, &own, flags, mr);
     return get_range(domain, &own, flags, cover_is_on(domain, own.request.access, cover), mr);
+}
+
+/* Do the attributes say no more than the arguments of hmreg_mr_get()? The context is only a miss's.
+ * Every byte of the others is compared, so of fields that are added, too. */
+static bool is_usual(const struct hmreg_mr_attr *attr)
+{
+    uint64_t any = attr->offset | attr->requested_key, word;
+
+    for (size_t at = offsetof(struct hmreg_mr_attr, auth_key_size); at < sizeof(*attr);
+         at += sizeof(word)) {
+        memcpy(&word, (const char *)attr + at, sizeof(word));
+        any |= word;
+    }
+    return attr->size == sizeof(*attr) && attr->iov_count == 1 && attr->iov && !any;
+}
+
+_Static_assert(sizeof(struct hmreg_mr_attr) % sizeof(uint64_t) == 0 &&
+                   offsetof(struct hmreg_mr_attr, auth_key_size) ==
+                       offsetof(struct hmreg_mr_attr, context) + sizeof(void *),
+               "the words from auth_key_size on are all other fields");
+
+int hmreg_mr_get_attr(struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
+                      uint64_t flags, struct hmreg_mr **mr)
+{
+    struct hmreg_mr *found = NULL;
+
+    if (domain && callers && mr && !flags && callers->size >= sizeof(*callers) && is_usual(callers))
+        found = get_hit(domain, callers->iov, callers->access);
+    if (!found)
+        return get_unusual(domain, callers, flags, mr);
+    *mr = found;
+    return 0;
 }

@@ -382,12 +382,30 @@ static noinline int get_unpinned(struct thread_cache *tcache, struct hmreg_domai
 
 /* ---- get -------------------------------------------------------------------------------- */
 
+/* Pins the entry that the thread's table has first for the address. False: it does not serve at
+ * once, or the slot is free and *mr is entry 0, which contains no range. */
+static inline bool pin_first(const struct tls_view *view, uint64_t addr, uint64_t len,
+                             uint64_t access, struct hmreg_mr **mr)
+{
+    uint32_t slot = *thread_cache_slot(view->slots, view->mask, thread_cache_hash(addr));
+    struct pin_slot *pin_slot = pin_slot_at(view->pin_slots, slot);
+
+    *mr = mr_at(view->entries, slot);
+    add_to(&pin_slot->pins, 1);
+    barrier_compiler();
+    if (unlikely(!gate_is_open(view->gate)) ||
+        unlikely((sequence_of(*mr) ^ pin_slot->check) != access) ||
+        unlikely(!contains(*mr, addr, len)))
+        return false;
+    mark_used(pin_slot);
+    cache_stats_hit(view->rows[pin_slot->cache]->shown);
+    return true;
+}
+
 int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
                  struct hmreg_mr **out)
 {
     struct hmreg_mr *mr;
-    struct pin_slot *pin_slot;
-    uint32_t slot;
     const struct tls_view *view;
 
     /* Fast check that neither is NULL: pointers without a common bit, which are rare, also take the
@@ -397,18 +415,22 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
     view = tls_view_of(domain->serial);
     if (unlikely(view->serial != domain->serial))
         return get_out_of_line(NULL, domain, addr, len, access, out);
-    slot = *thread_cache_slot(view->slots, view->mask, thread_cache_hash((uintptr_t)addr));
-    mr = mr_at(view->entries, slot);
-    pin_slot = pin_slot_at(view->pin_slots, slot);
-    add_to(&pin_slot->pins, 1);
-    barrier_compiler();
-    /* A free slot names entry 0, which contains no range. */
-    if (unlikely(!gate_is_open(view->gate)) ||
-        unlikely((sequence_of(mr) ^ pin_slot->check) != access) ||
-        unlikely(!contains(mr, (uintptr_t)addr, len)))
+    if (unlikely(!pin_first(view, (uintptr_t)addr, len, access, &mr)))
         return get_unpinned(view->tcache, domain, mr, addr, len, access, out);
-    mark_used(pin_slot);
-    cache_stats_hit(view->rows[pin_slot->cache]->shown);
     *out = mr;
     return 0;
+}
+
+struct hmreg_mr *get_hit(struct hmreg_domain *domain, const struct iovec *iov, uint64_t access)
+{
+    const struct tls_view *view = tls_view_of(domain->serial);
+    struct hmreg_mr *mr;
+
+    if (view->serial != domain->serial || (access & ~HMREG_ACCESS_ALL))
+        return NULL;
+    if (pin_first(view, (uintptr_t)iov->iov_base, iov->iov_len, access, &mr))
+        return mr;
+    if (mr->slot_offset)
+        unpin(view->tcache, pin_slot_at(view->pin_slots, mr->slot_offset), mr);
+    return NULL;
 }
