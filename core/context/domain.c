@@ -35,6 +35,11 @@ static int no_data_direct(void *self, struct hmreg_reason *why)
     return hmreg_refuse(why, -EOPNOTSUPP, "no-data-direct", "this provider has no data direct");
 }
 
+static uint64_t no_requested_key(void *self, const struct hmreg_mr_keys *mr)
+{
+    return HMREG_KEY_NOTAVAIL;
+}
+
 static int no_raw_key(void *self, const struct hmreg_mr_keys *mr, uint64_t *base, uint8_t *key,
                       size_t *size)
 {
@@ -125,6 +130,7 @@ static struct provider_ops complete(const struct provider_ops *given)
     ops.look = ops.look ? ops.look : no_look;
     ops.published = ops.published ? ops.published : no_published;
     ops.revoke = ops.revoke ? ops.revoke : no_revoke;
+    ops.requested_key = ops.requested_key ? ops.requested_key : no_requested_key;
     ops.raw_key = ops.raw_key ? ops.raw_key : no_raw_key;
     ops.map_raw = ops.map_raw ? ops.map_raw : no_map_raw;
     ops.unmap_raw = ops.unmap_raw ? ops.unmap_raw : no_unmap_raw;

@@ -19,7 +19,7 @@ struct keys {
     void *mapped; /* mapped keys of peers: a tsearch(3) tree of {key, times mapped} */
     uint64_t max;
     uint64_t next, next_low; /* where the next search for a free key starts, in each half */
-    uint64_t random[16];     /* random numbers not used yet */
+    uint64_t random[32];     /* random numbers not used yet; getrandom(2) gives so many at once */
     unsigned randoms;
 };
 

@@ -136,6 +136,10 @@ struct provider_ops {
      * answer. NULL: UNKNOWN, but for those that say it themselves. */
     enum provider_room (*room)(void *self, int rc);
 
+    /* The requested_key of a region that is given no key (HMREG_KEY_NOTAVAIL), as the fabric has
+     * it. NULL: it does not tell. */
+    uint64_t (*requested_key)(void *self, const struct hmreg_mr_keys *mr);
+
     /* Deregisters. -EBUSY: the fabric still uses the region, which is unchanged; the core tries
      * again later. */
     int (*dereg)(void *self, struct hmreg_mr_keys *mr);

@@ -146,6 +146,14 @@ static int end_one(struct mr_ext *ext, const struct hmreg_mr *mr, size_t index)
     return domain ? end_native(ext->natives, index, domain) : 0;
 }
 
+/* The key that a plain region has taken, if any: its own, or of one without remote rights that
+ * which the fabric has. */
+static uint64_t plain_key(struct hmreg_domain *domain, const struct hmreg_mr_keys *made)
+{
+    return made->key != HMREG_KEY_NOTAVAIL ? made->key
+                                           : domain->ops.requested_key(domain->self, made);
+}
+
 /* Deregisters a region without an extension, unless it is suspended. */
 static int end_plain(struct hmreg_mr *mr)
 {
@@ -153,7 +161,8 @@ static int end_plain(struct hmreg_mr *mr)
     int rc = 0;
 
     if (!mr_is_suspended(mr))
-        rc = deregister(mr->domain, &body->made, body->key_taken, body->made.key);
+        rc = deregister(mr->domain, &body->made, body->key_taken,
+                        body->key_taken ? plain_key(mr->domain, &body->made) : 0);
     if (rc != -EBUSY)
         body->made = MR_SUSPENDED;
     return rc;
@@ -624,9 +633,9 @@ static int complete_all(struct filling *filling)
     return rc;
 }
 
-/* A plain region whose key the fabric changed gets an extension, which keeps the one to give back.
- * If there is no memory, deregisters the region; one that the fabric is busy with is taken without
- * the key it asked for, which stays used. */
+/* A plain region of whose key the fabric made another gets an extension, which keeps the one to
+ * give back. If there is no memory, deregisters the region; one that the fabric is busy with is
+ * taken without the key it asked for, which stays used. */
 static int keep_key(struct filling *filling)
 {
     struct hmreg_domain *domain = filling->mr->domain;
@@ -683,7 +692,8 @@ int filling_end(struct filling *filling)
 
     if (natives != &filling->one.natives)
         rc = complete_all(filling);
-    else if (natives->note->key_taken && natives->note->taken_key != natives->made->key)
+    else if (natives->note->key_taken &&
+             natives->note->taken_key != plain_key(filling->mr->domain, natives->made))
         rc = keep_key(filling);
     if (!rc)
         take_over(filling);

@@ -390,6 +390,11 @@ static int reg(void *self, const struct provider_request *req, struct hmreg_mr_k
     return 0;
 }
 
+static uint64_t requested_key(void *self, const struct hmreg_mr_keys *mr)
+{
+    return fi_mr_key(mr->native);
+}
+
 static int dereg(void *self, struct hmreg_mr_keys *mr)
 {
     struct fid_mr *native = mr->native;
@@ -603,6 +608,7 @@ static const struct provider_ops ofi_ops = {
     .is_bound = is_bound,
     .enable = enable,
     .refresh = refresh,
+    .requested_key = requested_key,
     .raw_key = raw_key,
     .map_raw = map_raw,
     .unmap_raw = unmap_raw,
