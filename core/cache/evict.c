@@ -284,8 +284,8 @@ unsigned cache_evict(struct cache *cache, unsigned count, const struct cache_nee
 }
 
 /* Adds up the bytes of the next idle entries; with the lock held. False: none is left. */
-static bool add_idle(struct cache *cache, const struct cache_need *need, uint64_t more,
-                     uint32_t *number, uint64_t *bytes)
+static bool add_idle(struct cache *cache, const struct cache_need *need, uint32_t *number,
+                     uint64_t *bytes)
 {
     const struct cache_pool *pool = cache->pool;
     uint32_t end = *number + CACHE_PASSED;
@@ -295,13 +295,12 @@ static bool add_idle(struct cache *cache, const struct cache_need *need, uint64_
 
         if (entry_body(entry)->state == CACHE_LIVE && entry_body(entry)->cache == cache->index &&
             entry_is_idle(pool, entry) && helps(need, entry))
-            *bytes += mr_len(entry) + more;
+            *bytes += mr_len(entry);
     }
     return *number < pool->fresh;
 }
 
-uint64_t cache_idle_bytes(struct cache *cache, const struct cache_need *need, uint64_t more,
-                          uint64_t most)
+uint64_t cache_idle_bytes(struct cache *cache, const struct cache_need *need, uint64_t most)
 {
     uint32_t number = STABLE_ARRAY_FIRST;
     uint64_t bytes = 0;
@@ -309,7 +308,7 @@ uint64_t cache_idle_bytes(struct cache *cache, const struct cache_need *need, ui
 
     while (left && bytes < most) {
         pthread_mutex_lock(&cache->pool->lock);
-        left = add_idle(cache, need, more, &number, &bytes);
+        left = add_idle(cache, need, &number, &bytes);
         pthread_mutex_unlock(&cache->pool->lock);
     }
     return bytes;
@@ -344,7 +343,7 @@ static bool is_worth_it(struct cache *cache, bool *look)
     struct cache_use left = cache->used;
     bool worth = cache->wanted.bytes && !fits(&left, &cache->limit, cache->wanted.bytes);
 
-    *look = worth && add_idle(cache, NULL, 0, &cache->wanted.looked, &cache->wanted.idle);
+    *look = worth && add_idle(cache, NULL, &cache->wanted.looked, &cache->wanted.idle);
     left.bytes -= cache->wanted.idle < left.bytes ? cache->wanted.idle : left.bytes;
     left.regions = 0;
     worth = worth && fits(&left, &cache->limit, cache->wanted.bytes);

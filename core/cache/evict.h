@@ -78,9 +78,8 @@ bool cache_make_wanted(struct cache_pool *pool);
  * below the caller deregisters the retired entries by cache_set_free_unpublished(). */
 unsigned cache_evict(struct cache *cache, unsigned count, const struct cache_need *need,
                      unsigned *visits, uint64_t *bytes);
-/* The bytes of the idle entries that may help, and `more` for each of them; it stops at `most`. */
-uint64_t cache_idle_bytes(struct cache *cache, const struct cache_need *need, uint64_t more,
-                          uint64_t most);
+/* The bytes of the idle entries that may help; it stops at `most`. Asks of each once. */
+uint64_t cache_idle_bytes(struct cache *cache, const struct cache_need *need, uint64_t most);
 /* Changes the limits, and evicts idle entries while the cache exceeds them. */
 void cache_change_limits(struct cache *cache, uint64_t max_regions, uint64_t max_bytes);
 /* Retires every idle entry of one cache; NULL: of all. Returns how many. */

@@ -35,7 +35,6 @@
 #include <limits.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #define UNKNOWN_MOST  4 /* regions for an error that may mean that something is full */
 #define TAKEN_MOST    16
@@ -475,20 +474,32 @@ struct sum {
     uint64_t bytes, most;
 };
 
-/* An entry locks whole pages, once for each member of a group. */
+/* The callback of the sum: what an idle entry locks, once for each member of a group. */
+static bool add_locked(const struct hmreg_mr *entry, void *context)
+{
+    struct sum *sum = context;
+    const struct natives *natives = mr_natives(entry);
+    struct iovec plain = mr_asked(entry, 0);
+    uint64_t pages = natives ? room_pages(natives->asked, natives->ranges) : room_pages(&plain, 1);
+
+    for (size_t i = 0; i < hmreg_group_count(entry->domain); i++)
+        if (mr_live(entry, i * mr_parts(entry)) && group_rail(entry->domain, i)->caps.pins)
+            sum->bytes += pages;
+    return true;
+}
+
 static int add_idle(struct cache_set *set, void *context)
 {
     struct sum *sum = context;
-    struct cache_need need = need_of(sum->room, set->domain, 0);
-    uint64_t times = locked_times(set->domain), slack = 2 * (uint64_t)sysconf(_SC_PAGESIZE);
+    struct cache_need need = {.helps = add_locked, .context = sum};
 
-    for (unsigned i = 0; times && i < HOST_CACHES && sum->bytes < sum->most; i++)
-        sum->bytes +=
-            times * cache_idle_bytes(&set->caches[i], &need, slack, sum->most - sum->bytes);
+    for (unsigned i = 0; i < HOST_CACHES && sum->bytes < sum->most; i++)
+        cache_idle_bytes(&set->caches[i], &need, sum->most - sum->bytes);
     return sum->bytes >= sum->most;
 }
 
-/* Does it exceed the limit of locked memory even without what is idle? */
+/* Does the region, with what is not registered of it yet, exceed the limit of locked memory even
+ * without what is idle? */
 static bool exceeds_locked(struct room *room)
 {
     struct sum idle = {.room = room};
@@ -499,9 +510,9 @@ static bool exceeds_locked(struct room *room)
     if (room->locks > limit)
         return true;
     now = locked_now();
-    if (!now || room->bytes > limit || now <= limit - room->bytes)
+    if (!now || room->rest > limit || now <= limit - room->rest)
         return false;
-    idle.most = now - (limit - room->bytes);
+    idle.most = now - (limit - room->rest);
     cache_set_each(room->domain->lib, add_idle, &idle, false);
     return idle.bytes < idle.most;
 }
@@ -539,7 +550,7 @@ static int find_idle_by_now(struct cache_set *set, void *context)
 
     for (unsigned i = 0; i < cache_set_count(set) && !found; i++)
         found = (of_cache(context, &set->caches[i]) & ((struct room *)context)->kinds) &&
-                cache_idle_bytes(&set->caches[i], &need, 0, 1);
+                cache_idle_bytes(&set->caches[i], &need, 1);
     return found;
 }
 

@@ -13,13 +13,68 @@
 
 _Atomic uint64_t room_traffic, room_returned;
 
+/* ---- locked bytes ------------------------------------------------------------------------ */
+
+uint64_t room_pages(const struct iovec *iov, size_t count)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), bytes = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        uint64_t start = (uint64_t)(uintptr_t)iov[i].iov_base;
+
+        bytes += ((start + iov[i].iov_len + page - 1) & ~(page - 1)) - (start & ~(page - 1));
+    }
+    return bytes;
+}
+
+/* All ranges are one registration. */
+static bool is_whole(const struct filling *filling)
+{
+    return filling->layout->joined && filling->natives->parts == 1;
+}
+
+static uint64_t bytes_of_part(const struct filling *filling, size_t part)
+{
+    const struct ranges *ranges = filling->ranges;
+
+    return is_whole(filling) ? room_pages(ranges->iov, ranges->count)
+                             : room_pages(&ranges->iov[part], 1);
+}
+
+static bool locks(const struct filling *filling, size_t member)
+{
+    return group_rail(filling->mr->domain, member)->caps.pins &&
+           resolved_is_host(&filling->layout->whole);
+}
+
+/* The bytes that the whole region locks, on all members together. */
+static uint64_t locked_by_all(const struct filling *filling)
+{
+    uint64_t pages = room_pages(filling->ranges->iov, filling->ranges->count), bytes = 0;
+
+    for (size_t i = 0; i < filling->natives->members; i++)
+        if (filling_wants(filling, i) && locks(filling, i))
+            bytes += pages;
+    return bytes;
+}
+
+/* The bytes that a registration of several locks besides the others. */
+static uint64_t locked_more(const struct filling *filling, size_t member, size_t part)
+{
+    bool one = filling->natives->members == 1 && filling->natives->parts == 1;
+
+    return one || !locks(filling, member) ? 0 : bytes_of_part(filling, part);
+}
+
+/* ---- registrations ----------------------------------------------------------------------- */
+
 static int register_once(struct filling *filling, size_t member, size_t part)
 {
     struct layout *layout = filling->layout;
     struct hmreg_domain *domain = group_rail(filling->mr->domain, member);
     struct request request;
 
-    if (layout->joined && filling->natives->parts == 1)
+    if (is_whole(filling))
         return register_one(layout, &layout->request, layout->ranges.found, filling->natives,
                             domain, member);
     request = layout_part(layout, filling->ranges, part);
@@ -29,11 +84,16 @@ static int register_once(struct filling *filling, size_t member, size_t part)
 
 static int register_part(struct filling *filling, size_t member, size_t part)
 {
+    uint64_t more = locked_more(filling, member, part);
     int rc;
 
+    if (more)
+        atomic_fetch_add(&filling->locked, more);
     atomic_fetch_add(&room_traffic, 1);
     rc = register_once(filling, member, part);
     atomic_fetch_add(&room_traffic, ROOM_ENDED - 1);
+    if (more && rc)
+        atomic_fetch_sub(&filling->locked, more);
     return rc;
 }
 
@@ -48,43 +108,20 @@ static int check_mapped(struct filling *filling, int rc)
     return request_check_mapped(filling->mr->domain, &layout->request, layout->ranges.found);
 }
 
-/* The bytes of the whole pages that ranges touch, and which a fabric pins. */
-static uint64_t whole_pages(const struct iovec *iov, size_t count)
-{
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), bytes = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        uint64_t start = (uint64_t)(uintptr_t)iov[i].iov_base;
-
-        bytes += ((start + iov[i].iov_len + page - 1) & ~(page - 1)) - (start & ~(page - 1));
-    }
-    return bytes;
-}
-
-/* The bytes that the whole region locks, on all members together. */
-static uint64_t locked_by_all(const struct filling *filling)
-{
-    uint64_t pages = whole_pages(filling->ranges->iov, filling->ranges->count), bytes = 0;
-
-    for (size_t i = 0; i < filling->natives->members; i++)
-        if (filling_wants(filling, i) && group_rail(filling->mr->domain, i)->caps.pins)
-            bytes += pages;
-    return resolved_is_host(&filling->layout->whole) ? bytes : 0;
-}
-
 static struct room begin_room(const struct filling *filling, size_t member, size_t part)
 {
     const struct layout *layout = filling->layout;
-    const struct ranges *ranges = filling->ranges;
-    bool whole = layout->joined && filling->natives->parts == 1;
+    uint64_t bytes = bytes_of_part(filling, part), all = locked_by_all(filling);
+    uint64_t others = atomic_load(&filling->locked);
     struct hmreg_domain *rail = group_rail(filling->mr->domain, member);
 
     return (struct room){
         .domain = filling->mr->domain,
         .member = rail,
-        .found = &ranges->found[whole ? 0 : part],
-        .bytes = whole_pages(&ranges->iov[whole ? 0 : part], whole ? ranges->count : 1),
-        .locks = locked_by_all(filling),
+        .found = &filling->ranges->found[is_whole(filling) ? 0 : part],
+        .bytes = bytes,
+        .locks = all,
+        .rest = all > others + bytes ? all - others : bytes,
         .any_key = part || request_any_key(rail, &layout->request),
         .is_get = filling->mr->slot_offset,
         .returned = atomic_load(&room_returned),

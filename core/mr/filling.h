@@ -25,6 +25,7 @@ struct filling {
     _Atomic uint64_t rails;  /* bit i: member i is wanted */
     _Atomic uint64_t missed; /* bit i: the region does without member i */
     int first_missed;        /* the member, if one is missed */
+    _Atomic uint64_t locked; /* of several registrations: bytes that those made or under way lock */
     struct natives_one one;
 };
 

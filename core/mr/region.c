@@ -493,6 +493,7 @@ int filling_begin(struct filling *filling, struct layout *layout, struct hmreg_m
     filling->extended = false;
     atomic_init(&filling->rails, 1);
     atomic_init(&filling->missed, 0);
+    atomic_init(&filling->locked, 0);
     if (is_plain(layout, mr)) {
         begin_plain(filling);
         return 0;

@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 /* What may be full. */
 enum room_kind {
@@ -36,6 +37,7 @@ struct room {
     const struct resolved *found; /* the memory */
     uint64_t bytes;               /* of the registration, in whole pages */
     uint64_t locks;               /* bytes that the whole region locks on all members together */
+    uint64_t rest;                /* ... of these, what is not locked yet */
     bool any_key;                 /* any key will do */
     bool is_get;
     /* core/cache/room.c's: */
@@ -60,5 +62,8 @@ extern _Atomic uint64_t room_traffic;
 
 /* The same of regions that are deregistered. */
 extern _Atomic uint64_t room_returned;
+
+/* The bytes of the whole pages that ranges touch, which a fabric pins. */
+uint64_t room_pages(const struct iovec *iov, size_t count);
 
 #endif

@@ -2,13 +2,11 @@
  * Host memory on a real RDMA device, beyond what the conformance suite shows there: memory without
  * the right, the limit of locked memory, and memory windows. */
 #include "tests/rdma/bench.h"
+#include "tests/support/lock_limit.h"
 #include "tests/support/test.h"
 
 #include <hmreg/suspend.h>
-#include <linux/capability.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 
 /* ---- refusals of the kernel ------------------------------------------------------------- */
 
@@ -106,38 +104,20 @@ TEST(reg__memory_without_the_right__as_the_device_answers)
     bench_close(&bench);
 }
 
-/* This thread's effective capability to lock more than its limit. */
-static void set_unlimited_locking(int on)
-{
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct data[2];
-
-    assert_int_equal(syscall(SYS_capget, &header, data), 0);
-    data[0].effective &= ~(1u << CAP_IPC_LOCK);
-    if (on)
-        data[0].effective |= data[0].permitted & (1u << CAP_IPC_LOCK);
-    assert_int_equal(syscall(SYS_capset, &header, data), 0);
-}
-
 TEST(reg__beyond_the_limit_of_locked_memory__enomem)
 {
     size_t len = 8u << 20;
-    struct rlimit before, lower;
     struct hmreg_mr *mr = (void *)1;
     struct bench bench;
     char *memory;
 
     bench_open(&bench);
     memory = calloc(1, len);
-    assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &before), 0);
-    lower = (struct rlimit){.rlim_cur = 1u << 20, .rlim_max = before.rlim_max};
-    assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &lower), 0);
-    set_unlimited_locking(0);
+    lock_limit_begin(1u << 20);
     assert_fails(hmreg_mr_reg(bench.domain, memory, len, HMREG_SEND, 0, 0, 0, &mr, NULL), -ENOMEM,
                  "ulimit -l) is 1048576 bytes");
     assert_ptr_equal(mr, (void *)1);
-    set_unlimited_locking(1);
-    assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &before), 0);
+    lock_limit_end();
     assert_ok(hmreg_mr_reg(bench.domain, memory, len, HMREG_SEND, 0, 0, 0, &mr, NULL));
     assert_ok(hmreg_mr_close(mr));
     free(memory);

@@ -1,17 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# In the guest: example 7's plugin, called as NCCL calls it, over verbs with one NIC and with two, with host memory and
-# with simulated device memory by dmabuf, and over libfabric's verbs. A second device is made for it, and removed.
+# By two-nics.sh: example 7's plugin, called as NCCL calls it, over verbs with one NIC and with two, with host memory and
+# with simulated device memory by dmabuf, and over libfabric's verbs.
 . "$SOURCE_DIR/tests/package/cases.sh"
 examples=$BUILD_DIR/examples
 export LD_LIBRARY_PATH=$BUILD_DIR/tests/fakes/cuda HMREG_NCCL_ADDRESS=127.0.0.1
-
-ip link add eth1 type dummy && ip addr add 10.0.1.1/24 dev eth1 && ip link set eth1 mtu 4500 && ip link set eth1 up &&
-    rdma link add rxe1 type rxe netdev eth1 || exit 1
-trap 'rdma link del rxe1; ip link del eth1' EXIT
-until grep -q '0000:0000:0000:0000:0000:ffff:0a00:0101' /sys/class/infiniband/rxe1/ports/1/gids/* 2>/dev/null &&
-    grep -q ACTIVE /sys/class/infiniband/rxe1/ports/1/state; do sleep 0.05; done # the kernel gives no notice
 
 driver() { # FABRIC [OPTION...]
     HMREG_NCCL_FABRIC=$1 "$examples/7-nccl-net" -s 9 -c "$CLEAN" "${@:2}" "$examples/libnccl-net-hmreg.so"

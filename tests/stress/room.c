@@ -64,13 +64,6 @@ static void open_all(void)
     test_after(close_all);
 }
 
-/* The kernel counts what the fabric has locked. */
-uint64_t __wrap_locked_now(void);
-uint64_t __wrap_locked_now(void)
-{
-    return atomic_load(&scarce.locked);
-}
-
 /* ---- one thread's work ---------------------------------------------------------------------- */
 
 /* xorshift: random() is shared by all threads. */

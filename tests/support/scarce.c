@@ -6,12 +6,10 @@
 
 #include "core/base/error.h"
 #include "core/context/domain.h"
+#include "tests/support/lock_limit.h"
 #include "tests/support/test.h"
 
-#include <linux/capability.h>
 #include <pthread.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 
 struct scarce scarce;
 
@@ -232,24 +230,15 @@ void scarce_reset(void)
     scarce_begin();
 }
 
-static bool drop_lock_right(void)
-{
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
-
-    if (syscall(SYS_capget, &header, data))
-        return false;
-    data[CAP_TO_INDEX(CAP_IPC_LOCK)].effective &= ~CAP_TO_MASK(CAP_IPC_LOCK);
-    return !syscall(SYS_capset, &header, data);
-}
-
 void scarce_limit_locked(uint64_t most)
 {
-    struct rlimit limit;
-
-    assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &limit), 0);
-    limit.rlim_cur = most;
-    if (most > limit.rlim_max || setrlimit(RLIMIT_MEMLOCK, &limit) || !drop_lock_right())
-        test_skip("this process keeps the right to lock memory");
+    lock_limit_begin(most);
     scarce.most_locked = most;
+}
+
+/* Linked with -Wl,--wrap=locked_now: the kernel counts what the fabric has locked. */
+uint64_t __wrap_locked_now(void);
+uint64_t __wrap_locked_now(void)
+{
+    return atomic_load(&scarce.locked);
 }

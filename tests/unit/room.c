@@ -252,6 +252,48 @@ TEST(get__a_groups_rails_exceed_the_limit_together__nothing_gives_way)
     assert_int_equal(atomic_load(&scarce.locked), 10 * PAGE);
 }
 
+/* One rail would find room, the other one not. */
+TEST(get__a_groups_rails_exceed_what_is_idle_together__nothing_gives_way)
+{
+    struct hmreg_mr *held, *mr = NULL;
+
+    open_lib();
+    scarce_limit_locked(16 * PAGE);
+    for (unsigned i = 0; i < 3; i++)
+        open_domain(i, true);
+    open_group(2);
+    held = get_of(domains[1], memory[40], 6 * PAGE);
+    fill(domains[2], 0, 10);
+    assert_fails(hmreg_mr_get(group, memory[20], 6 * PAGE, HMREG_SEND, &mr), -ENOMEM,
+                 "it locks 49152 bytes; RLIMIT_MEMLOCK is 65536");
+    assert_int_equal(regions_of(domains[2]), 10);
+    mr = get_of(group, memory[20], 5 * PAGE);
+    assert_int_equal(regions_of(domains[2]), 0);
+    hmreg_mr_put(mr);
+    hmreg_mr_put(held);
+}
+
+/* The first pieces would find room. */
+TEST(reg_large__its_pieces_exceed_what_is_idle_together__nothing_gives_way)
+{
+    struct hmreg_job_config pieces = {.size = sizeof(pieces), .piece_len = PAGE, .workers = 1};
+    struct hmreg_mr *held, *mr = NULL;
+
+    open_lib();
+    scarce_limit_locked(16 * PAGE);
+    open_domain(0, true);
+    open_domain(2, true);
+    held = get_of(domains[2], memory[40], 12 * PAGE);
+    fill(domains[2], 0, 2);
+    assert_int_equal(hmreg_mr_reg_large(domains[0], memory[20], 5 * PAGE, HMREG_SEND, &pieces, &mr),
+                     -ENOMEM);
+    assert_int_equal(regions_of(domains[2]), 3);
+    assert_ok(hmreg_mr_reg_large(domains[0], memory[20], 4 * PAGE, HMREG_SEND, &pieces, &mr));
+    assert_int_equal(regions_of(domains[2]), 1);
+    assert_ok(hmreg_mr_close(mr));
+    hmreg_mr_put(held);
+}
+
 /* ---- the NIC's and the device's ------------------------------------------------------------ */
 
 TEST(reg__a_nic_is_full__only_its_regions_give_way)
