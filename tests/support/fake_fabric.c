@@ -39,9 +39,10 @@ static void enter(void)
 
     if (atomic_fetch_add(&fake_fabric.inside, 1))
         atomic_fetch_add(&fake_fabric.overlaps, 1);
+    if (!on_call)
+        return;
     fake_fabric.on_call = NULL;
-    if (on_call)
-        on_call();
+    on_call();
 }
 
 static int leave(int result)
