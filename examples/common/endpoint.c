@@ -39,6 +39,9 @@ static int find(const struct endpoint_hints *wanted, uint64_t caps, struct fi_in
     hints->tx_attr->msg_order = wanted->msg_order;
     hints->tx_attr->op_flags =
         FI_DELIVERY_COMPLETE; /* a completion means that the bytes are at the target */
+    hints->domain_attr->threading = wanted->threading;
+    if (wanted->threading) /* rxm grants a model with manual progress only */
+        hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
     hints->domain_attr->mr_mode =
         FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_RAW | FI_MR_HMEM;
     if (wanted->old_mr_mode)

@@ -29,11 +29,12 @@ struct endpoint {
 /* What to request: a provider ("tcp", "shm"), and capabilities besides RMA. Zeroes are valid. */
 struct endpoint_hints {
     const char *provider;
-    const char *address; /* this host's, on the NIC to use; NULL: 127.0.0.1 */
-    uint64_t caps;       /* FI_HMEM */
-    uint64_t wishes;     /* the same, left out where the provider does not grant it */
-    uint64_t msg_order;  /* FI_ORDER_* */
-    int old_mr_mode;     /* FI_MR_BASIC or FI_MR_SCALABLE instead of the bits of today */
+    const char *address;         /* this host's, on the NIC to use; NULL: 127.0.0.1 */
+    uint64_t caps;               /* FI_HMEM */
+    uint64_t wishes;             /* the same, left out where the provider does not grant it */
+    uint64_t msg_order;          /* FI_ORDER_* */
+    enum fi_threading threading; /* 0: what the provider grants, FI_THREAD_SAFE */
+    int old_mr_mode;             /* FI_MR_BASIC or FI_MR_SCALABLE instead of the bits of today */
 };
 
 int endpoint_open(const struct endpoint_hints *hints, struct endpoint *out);

@@ -95,9 +95,9 @@ int hmreg_domain_flush(struct hmreg_domain *domain);
 
 /* Deregisters, on the calling thread, invalidated and evicted regions that are not in use: those
  * whose memory changed, or that a get of another domain evicted. It is meant for domains whose
- * fabric may be called on the application's threads only (any libfabric domain without
- * FI_THREAD_SAFE). For all others the library's thread does this within milliseconds.
- * -EINVAL: domain is NULL. */
+ * fabric may be called on the application's threads only (libfabric with
+ * FI_THREAD_DOMAIN and the like). For all others the library's thread does this within
+ * milliseconds. -EINVAL: domain is NULL. */
 int hmreg_domain_progress(struct hmreg_domain *domain);
 
 #define HMREG_STATS_TIMES 40

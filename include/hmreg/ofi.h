@@ -19,8 +19,10 @@ extern "C" {
 
 /*
  * Opens a domain on a libfabric domain. domain is borrowed and must outlive *out. info is the one
- * that domain was opened with; it is read during the call only. The caller keeps to domain's
- * threading model: hmreg calls fi_mr_regattr and fi_close on the thread that calls hmreg.
+ * that domain was opened with; it is read during the call only. Any thread may use *out in every
+ * threading model. With FI_THREAD_DOMAIN hmreg calls libfabric on threads that are inside its
+ * calls, one at a time, and the caller makes no call of its own on domain meanwhile
+ * (docs/threading.md).
  *
  * info determines the paths for device memory. Path dmabuf requires FI_HMEM in the caps,
  * FI_VERSION(1, 20) or later given to fi_getinfo(), and libfabric 1.20 or later on verbs and efa,

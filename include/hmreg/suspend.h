@@ -32,16 +32,16 @@ extern "C" {
  * Before the call the application ends all transfers on these regions. During it, and during
  * hmreg_resume(), other threads may get, put, register and close, and must use no region of the
  * range for anything else. The calls deregister and register on the calling thread: a fabric that
- * permits one thread at a time (FI_THREAD_DOMAIN) must be left alone by the others. Ranges may
- * overlap: a region is suspended while it touches one of them. The same range once more: ends what
- * an earlier call could not.
- * -EINVAL: lib is NULL, len is 0, or the range wraps. -ENOMEM. -EBUSY: an endpoint, counter
- * (hmreg_mr_bind()) or memory window (hmreg_window_open()) is bound to a region, or a job registers
- * one. -EOPNOTSUPP: registrations of a region's domain complete in an event queue that the caller
- * reads. After these nothing has changed. -EBUSY also: the fabric does not deregister a region,
- * which it says only when asked (a memory window that the caller has bound itself). Then the range
- * is suspended, but for that region: call again, or hmreg_resume(). Any other error is the
- * fabric's, whose registration counts as ended: the range is suspended.
+ * permits one thread at a time (FI_THREAD_DOMAIN) must be left alone by the application's own
+ * calls. Ranges may overlap: a region is suspended while it touches one of them. The same range
+ * once more: ends what an earlier call could not. -EINVAL: lib is NULL, len is 0, or the range
+ * wraps. -ENOMEM. -EBUSY: an endpoint, counter (hmreg_mr_bind()) or memory window
+ * (hmreg_window_open()) is bound to a region, or a job registers one. -EOPNOTSUPP: registrations of
+ * a region's domain complete in an event queue that the caller reads. After these nothing has
+ * changed. -EBUSY also: the fabric does not deregister a region, which it says only when asked (a
+ * memory window that the caller has bound itself). Then the range is suspended, but for that
+ * region: call again, or hmreg_resume(). Any other error is the fabric's, whose registration counts
+ * as ended: the range is suspended.
  */
 int hmreg_suspend(struct hmreg *lib, const void *addr, size_t len);
 

@@ -11,6 +11,7 @@
 #include "core/contract/provider.h"
 #include "providers/ofi/ofi_abi.h"
 #include "providers/ofi/ofi_fabric.h"
+#include "providers/ofi/ofi_serial.h"
 
 #include <errno.h>
 #include <hmreg/ofi.h>
@@ -32,7 +33,8 @@ struct ofi {
     bool auth;  /* it supports authorization keys */
     bool async; /* regions complete through an event queue */
     uint32_t mr_mode;
-    pthread_mutex_t lock; /* protects the regions' states */
+    struct ofi_serial *serial; /* for each call of libfabric; NULL: any thread may call it */
+    pthread_mutex_t lock;      /* protects the regions' states */
 };
 
 /* A region's state, in modes where it matters (STATEFUL, or asynchronous registration). */
@@ -194,6 +196,16 @@ static int check(const struct ofi *ofi, int result, const char *call)
               : 0;
 }
 
+/* CALL(): one call of libfabric, alone on the fid_domain where its threading model demands that;
+ * its result as check() has it. */
+#define CALL(ofi, call, name) (ofi_serial_enter((ofi)->serial), leave(ofi, call, name))
+
+static int leave(const struct ofi *ofi, int result, const char *call)
+{
+    ofi_serial_leave(ofi->serial);
+    return check(ofi, result, call);
+}
+
 /* True if another path would fail too: then the error is not a refusal of this path. */
 static bool is_of_request(const struct provider_request *req, int rc)
 {
@@ -322,6 +334,7 @@ static int call_regattr(const struct ofi *ofi, const struct provider_request *re
     uint64_t flags = req->flags & known;
     struct fi_mr_dmabuf dmabuf;
     union ofi_mr_attr attr;
+    int rc;
 
     describe(ofi, req, &attr);
     if (req->path == HMREG_PATH_DMABUF) {
@@ -334,7 +347,10 @@ static int call_regattr(const struct ofi *ofi, const struct provider_request *re
         attr.known.mr_iov = (const void *)&dmabuf; /* a union since 1.20 */
         flags |= FI_MR_DMABUF;
     }
-    return negative(fi_mr_regattr(ofi->domain, &attr.known, flags, mr));
+    ofi_serial_enter(ofi->serial);
+    rc = negative(fi_mr_regattr(ofi->domain, &attr.known, flags, mr));
+    ofi_serial_leave(ofi->serial);
+    return rc;
 }
 
 /* *out is NULL if this domain's regions need no state. */
@@ -397,8 +413,9 @@ static uint64_t requested_key(void *self, const struct hmreg_mr_keys *mr)
 
 static int dereg(void *self, struct hmreg_mr_keys *mr)
 {
+    const struct ofi *ofi = self;
     struct fid_mr *native = mr->native;
-    int rc = check(self, fi_close(&native->fid), "fi_close() of a memory region");
+    int rc = CALL(ofi, fi_close(&native->fid), "fi_close() of a memory region");
 
     if (rc != -EBUSY)
         free(mr->priv);
@@ -481,7 +498,7 @@ static int bind(void *self, struct hmreg_mr_keys *mr, void *object, uint64_t fla
     rc = check_object(ofi, mr->priv, fid, flags);
     rc = rc ? rc : make_state(mr);
     state = mr->priv;
-    rc = rc ? rc : check(ofi, fi_mr_bind(mr->native, fid, flags), "fi_mr_bind()");
+    rc = rc ? rc : CALL(ofi, fi_mr_bind(mr->native, fid, flags), "fi_mr_bind()");
     if (!rc && fid->fclass == FI_CLASS_CNTR)
         state->counted = true;
     else if (!rc)
@@ -510,7 +527,7 @@ static int enable_now(const struct ofi *ofi, struct hmreg_mr_keys *mr, struct st
         return hmreg_fail(-HMREG_EOPBADSTATE, "the region is enabled already");
     if ((ofi->mr_mode & HMREG_MR_ENDPOINT) && !state->bound)
         return hmreg_fail(-HMREG_EOPBADSTATE, "no endpoint is bound to the region yet");
-    rc = check(ofi, fi_mr_enable(mr->native), "fi_mr_enable()");
+    rc = CALL(ofi, fi_mr_enable(mr->native), "fi_mr_enable()");
     state->enabled = !rc;
     return rc;
 }
@@ -537,7 +554,7 @@ static int refresh(void *self, struct hmreg_mr_keys *mr, const struct iovec *iov
 
     if (!(ofi->mr_mode & HMREG_MR_MMU_NOTIFY))
         return 0;
-    return check(ofi, fi_mr_refresh(mr->native, iov, count, flags), "fi_mr_refresh()");
+    return CALL(ofi, fi_mr_refresh(mr->native, iov, count, flags), "fi_mr_refresh()");
 }
 
 /* ---- raw keys --------------------------------------------------------------------------- */
@@ -545,11 +562,12 @@ static int refresh(void *self, struct hmreg_mr_keys *mr, const struct iovec *iov
 static int raw_key(void *self, const struct hmreg_mr_keys *mr, uint64_t *base, uint8_t *key,
                    size_t *size)
 {
+    const struct ofi *ofi = self;
     struct fid_mr *native = mr->native;
     uint64_t found_base = 0;
     size_t found_size = *size;
     int rc =
-        check(self, fi_mr_raw_attr(native, &found_base, key, &found_size, 0), "fi_mr_raw_attr()");
+        CALL(ofi, fi_mr_raw_attr(native, &found_base, key, &found_size, 0), "fi_mr_raw_attr()");
 
     if (!rc)
         *base = found_base;
@@ -564,7 +582,7 @@ static int map_raw(void *self, uint64_t base, const uint8_t *raw, size_t size, u
     uint64_t mapped = 0;
     uint8_t *bytes = (uint8_t *)(uintptr_t)raw;
     int rc =
-        check(ofi, fi_mr_map_raw(ofi->domain, base, bytes, size, &mapped, 0), "fi_mr_map_raw()");
+        CALL(ofi, fi_mr_map_raw(ofi->domain, base, bytes, size, &mapped, 0), "fi_mr_map_raw()");
 
     if (rc)
         return rc;
@@ -576,7 +594,7 @@ static int unmap_raw(void *self, uint64_t key)
 {
     const struct ofi *ofi = self;
 
-    return check(ofi, fi_mr_unmap_key(ofi->domain, key), "fi_mr_unmap_key()");
+    return CALL(ofi, fi_mr_unmap_key(ofi->domain, key), "fi_mr_unmap_key()");
 }
 
 static int can_data_direct(void *self, struct hmreg_reason *why)
@@ -593,6 +611,7 @@ static void destroy(void *self)
 {
     struct ofi *ofi = self;
 
+    ofi_serial_put(ofi->serial);
     pthread_mutex_destroy(&ofi->lock);
     free(ofi);
 }
@@ -661,12 +680,19 @@ static int check_arguments(const struct fid_domain *domain, const struct fi_info
 static struct ofi *ofi_new(struct fid_domain *domain, const struct fi_info *info, uint32_t mr_mode)
 {
     const char *name = info->fabric_attr->prov_name;
+    const struct ofi_fabric *fabric = ofi_fabric_find(name);
+    bool any_thread = ofi_fabric_any_thread(fabric, info);
     struct ofi *ofi = calloc(1, sizeof(*ofi));
 
     if (!ofi)
         return NULL;
+    ofi->serial = any_thread ? NULL : ofi_serial_get(domain);
+    if (!ofi->serial && !any_thread) {
+        free(ofi);
+        return NULL;
+    }
     ofi->domain = domain;
-    ofi->fabric = ofi_fabric_find(name);
+    ofi->fabric = fabric;
     snprintf(ofi->name, sizeof(ofi->name), "%s", name ? name : "a fabric without a name");
     ofi->api_version = info->fabric_attr->api_version;
     ofi->hmem = (info->caps | info->domain_attr->caps) & FI_HMEM;
@@ -724,14 +750,6 @@ static void describe_nic(const struct fi_info *info, struct provider_caps *out)
                                       .valid = 1};
 }
 
-/* FI_THREAD_UNSPEC promises nothing. The provider "net" of libfabric 1.17 says FI_THREAD_SAFE, but
- * on a busy machine 4 of 85 runs of ofi_device_net ended with a peer's read canceled while
- * fi_close(3) closed another region on another thread; with this exception 0 of 72 runs did. */
-static bool may_close_anywhere(const struct ofi *ofi, const struct fi_info *info)
-{
-    return info->domain_attr->threading == FI_THREAD_SAFE && strcmp(ofi->name, "net");
-}
-
 /* libfabric has none of these attributes of a region. A fabric that moves bytes with the CPU stores
  * them in order and pins nothing. Of a device's writes libfabric promises an order only by an
  * endpoint's attributes (max_order_waw_size). FI_REMOTE_WRITE covers atomic operations. */
@@ -770,7 +788,7 @@ int hmreg_domain_open_ofi(struct hmreg *lib, struct fid_domain *domain, const st
     caps.iov_limit = iov_limit(ofi, info->domain_attr->mr_iov_limit);
     caps.flags = (info->caps | info->domain_attr->caps) & (FI_RMA_EVENT | FI_RMA_PMEM);
     caps.async = ofi->async = is_async(config);
-    caps.any_thread = may_close_anywhere(ofi, info);
+    caps.any_thread = !ofi->serial;
     caps.pins = ofi->fabric && ofi->fabric->locks;
     caps.pcie = !strcmp(ofi->name, "efa"); /* no link but PCIe, whatever the machine */
     caps.caches = ofi->fabric && ofi_fabric_caches(ofi->fabric, info->fabric_attr->prov_version);

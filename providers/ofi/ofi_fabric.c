@@ -13,6 +13,47 @@
 #include <string.h>
 #include <strings.h>
 
+/* ---- registrations that race with other calls: docs/threading.md has the functions -------- */
+
+/* A provider of libfabric's own tree has the version major * 100 + minor of libfabric, also where
+ * it is loaded into another one (FI_PROVIDER_PATH). Others count from 1. */
+static uint32_t libfabric_of(uint32_t prov_version)
+{
+    uint32_t number = FI_MAJOR(prov_version);
+
+    return number < 100 ? fi_version() : FI_VERSION(number / 100, number % 100);
+}
+
+static bool always(const struct fi_info *info)
+{
+    (void)info;
+    return true;
+}
+
+static bool is_completion(const struct fi_info *info)
+{
+    return info->domain_attr->threading == FI_THREAD_COMPLETION;
+}
+
+/* 1.18.0 and 1.18.1, as net before them, close without a lock. From 2.0 on endpoints of a
+ * FI_THREAD_COMPLETION domain have a domain each inside it, whose table of regions is changed
+ * without its lock; not under rxm, whose endpoints are of another type. */
+static bool races_tcp(const struct fi_info *info)
+{
+    const struct fi_fabric_attr *attr = info->fabric_attr;
+
+    if (FI_MAJOR(attr->prov_version) == 118 && FI_MINOR(attr->prov_version) < 20)
+        return true;
+    return is_completion(info) && !strchr(attr->prov_name, ';') &&
+           FI_VERSION_GE(libfabric_of(attr->prov_version), FI_VERSION(2, 0));
+}
+
+/* A peer's atomic operation looks its region up without the table's lock. */
+static bool races_efa(const struct fi_info *info)
+{
+    return info->caps & FI_ATOMIC;
+}
+
 /*
  * shm: a transfer above 4 KiB is one process_vm_readv(2) or _writev(2) by either side (CMA). With
  *   FI_HMEM, whose memory these calls could not reach, or without CMA, each side copies to and
@@ -26,11 +67,13 @@
 static const struct ofi_fabric known[] = {
     {.core = "tcp",
      .cpu = true,
+     .races = races_tcp,
      .pins = PINS_IF_SET,
      .setting = "FI_TCP_ZEROCOPY_SIZE",
      .pinner = "MSG_ZEROCOPY; leave FI_TCP_ZEROCOPY_SIZE unset"},
     {.core = "net",
      .cpu = true,
+     .races = always,
      .pins = PINS_IF_SET,
      .setting = "FI_NET_ZEROCOPY_SIZE",
      .pinner = "MSG_ZEROCOPY; leave FI_NET_ZEROCOPY_SIZE unset"},
@@ -47,9 +90,14 @@ static const struct ofi_fabric known[] = {
      .dmabuf = FI_VERSION(1, 20),
      .caches = true,
      .bypasses = FI_VERSION(2, 2),
-     .locks = true},
-    {.core = "cxi", .dmabuf = FI_VERSION(2, 5), .by_address = true, .caches = true},
-    {.core = "opx", .dmabuf = FI_VERSION(2, 6), .caches = true},
+     .locks = true,
+     .races = races_efa},
+    {.core = "cxi",
+     .dmabuf = FI_VERSION(2, 5),
+     .by_address = true,
+     .caches = true,
+     .races = is_completion},
+    {.core = "opx", .dmabuf = FI_VERSION(2, 6), .caches = true, .races = always},
     {.core = "psm"},
     {.core = "psm2"},
     {.core = "psm3"},
@@ -96,15 +144,6 @@ static bool is_zero(const char *value)
     return value && strtoull(value, NULL, 0) == 0;
 }
 
-/* A provider of libfabric's own tree has the version major * 100 + minor of libfabric, also where
- * it is loaded into another one (FI_PROVIDER_PATH). Others count from 1. */
-static uint32_t libfabric_of(uint32_t prov_version)
-{
-    uint32_t number = FI_MAJOR(prov_version);
-
-    return number < 100 ? fi_version() : FI_VERSION(number / 100, number % 100);
-}
-
 bool ofi_fabric_caches(const struct ofi_fabric *fabric, uint32_t prov_version)
 {
     const char *monitor = secure_getenv("FI_MR_CACHE_MONITOR");
@@ -114,4 +153,13 @@ bool ofi_fabric_caches(const struct ofi_fabric *fabric, uint32_t prov_version)
     return fabric->caches && !is_zero(secure_getenv("FI_MR_CACHE_MAX_COUNT")) &&
            !is_zero(secure_getenv("FI_MR_CACHE_MAX_SIZE")) &&
            !(monitor && !strcmp(monitor, "disabled"));
+}
+
+/* fi_domain(3): FI_THREAD_SAFE leaves all to libfabric, FI_THREAD_COMPLETION all but what shares a
+ * completion queue or counter, as regions do not. Any other model is the caller's to keep. */
+bool ofi_fabric_any_thread(const struct ofi_fabric *fabric, const struct fi_info *info)
+{
+    if (info->domain_attr->threading != FI_THREAD_SAFE && !(fabric && is_completion(info)))
+        return false;
+    return !(fabric && fabric->races && fabric->races(info));
 }

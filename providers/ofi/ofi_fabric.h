@@ -7,6 +7,7 @@
 #ifndef HMREG_PROVIDERS_OFI_OFI_FABRIC_H
 #define HMREG_PROVIDERS_OFI_OFI_FABRIC_H
 
+#include <rdma/fabric.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -27,6 +28,9 @@ struct ofi_fabric {
     uint32_t bypasses; /* first libfabric version whose fi_mr_reg() bypasses that cache; 0: none */
     bool locks;        /* registered host memory counts against RLIMIT_MEMLOCK */
     bool first_range;  /* accepts several ranges; peers can access only the first */
+    /* Does registering or closing a region race there with other calls on the domain, although
+     * the threading model of info says that it does not? NULL: no. */
+    bool (*races)(const struct fi_info *info);
     enum ofi_pinning pins;
     const char *setting; /* the environment variable that controls it */
     const char *pinner;  /* the call it uses then, for messages: "...: turn it off with ..." */
@@ -41,5 +45,8 @@ bool ofi_fabric_pins(const struct ofi_fabric *fabric, bool hmem);
 /* Is its registration cache on for fi_mr_reg(), by the environment and the provider's version, as
  * in fi_fabric_attr? */
 bool ofi_fabric_caches(const struct ofi_fabric *fabric, uint32_t prov_version);
+
+/* May any thread register and close regions at any time? fabric NULL: unknown. */
+bool ofi_fabric_any_thread(const struct ofi_fabric *fabric, const struct fi_info *info);
 
 #endif

@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 /* How many since the test's last reset; which of them fails, from 1, 0: none. */
-static unsigned allocations, failing;
+static _Atomic unsigned allocations, failing;
 static _Atomic long blocks; /* allocated and not freed, with FAILING_MALLOC */
 
 static inline void *had(void *block)

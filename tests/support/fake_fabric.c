@@ -28,15 +28,43 @@ __attribute__((visibility("default"))) char *fi_tostr(const void *data, enum fi_
     return (int)*(const enum fi_hmem_iface *)data <= fake_fabric.last_iface ? known : unknown;
 }
 
+/* ---- one call --------------------------------------------------------------------------- */
+
+/* INSIDE(): a call's result, which counts as overlapping if another thread is inside one. */
+#define INSIDE(call) (enter(), leave(call))
+
+static void enter(void)
+{
+    void (*on_call)(void) = fake_fabric.on_call;
+
+    if (atomic_fetch_add(&fake_fabric.inside, 1))
+        atomic_fetch_add(&fake_fabric.overlaps, 1);
+    if (!on_call)
+        return;
+    fake_fabric.on_call = NULL;
+    on_call();
+}
+
+static int leave(int result)
+{
+    atomic_fetch_sub(&fake_fabric.inside, 1);
+    return result;
+}
+
 /* ---- a region --------------------------------------------------------------------------- */
 
-static int close_mr(struct fid *fid)
+static int close_now(struct fid *fid)
 {
     if (fake_fabric.close_code)
         return fake_fabric.close_code;
     fake_fabric.live--;
     free(fid);
     return 0;
+}
+
+static int close_mr(struct fid *fid)
+{
+    return INSIDE(close_now(fid));
 }
 
 static int raw_attr(struct fi_mr_raw_attr *attr)
@@ -68,12 +96,12 @@ static int control_mr(struct fid *fid, int command, void *arg)
 {
     switch (command) {
     case FI_GET_RAW_MR:
-        return raw_attr(arg);
+        return INSIDE(raw_attr(arg));
     case FI_ENABLE:
         fake_fabric.enables++;
-        return fake_fabric.enable_code;
+        return INSIDE(fake_fabric.enable_code);
     case FI_REFRESH:
-        return refresh(arg);
+        return INSIDE(refresh(arg));
     default:
         return -FI_ENOSYS;
     }
@@ -84,7 +112,7 @@ static int bind_mr(struct fid *fid, struct fid *object, uint64_t flags)
     fake_fabric.binds++;
     fake_fabric.bound = object;
     fake_fabric.bind_flags = flags;
-    return fake_fabric.bind_code;
+    return INSIDE(fake_fabric.bind_code);
 }
 
 static struct fi_ops mr_ops = {
@@ -115,8 +143,7 @@ static int failure(void)
     return fake_fabric.reg_code;
 }
 
-static int regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
-                   struct fid_mr **out)
+static int register_now(const struct fi_mr_attr *attr, uint64_t flags, struct fid_mr **out)
 {
     struct fid_mr *mr;
     int code;
@@ -142,6 +169,12 @@ static int regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flag
     if (fake_fabric.registered)
         fake_fabric.registered(mr);
     return 0;
+}
+
+static int regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
+                   struct fid_mr **out)
+{
+    return INSIDE(register_now(attr, flags, out));
 }
 
 /* ---- the domain ------------------------------------------------------------------------- */
@@ -173,9 +206,9 @@ static int control_domain(struct fid *fid, int command, void *arg)
 {
     switch (command) {
     case FI_MAP_RAW_MR:
-        return map_raw(arg);
+        return INSIDE(map_raw(arg));
     case FI_UNMAP_KEY:
-        return unmap_raw(arg);
+        return INSIDE(unmap_raw(arg));
     default:
         return -FI_ENOSYS;
     }

@@ -9,6 +9,7 @@
 
 #include <rdma/fabric.h>
 #include <rdma/fi_domain.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -43,6 +44,10 @@ struct fake_fabric {
     int bind_code, enable_code, refresh_code;
     /* Called at the end of each successful fi_mr_regattr(): other threads may see its event. */
     void (*registered)(struct fid_mr *mr);
+    /* Called inside the next call, once. */
+    void (*on_call)(void);
+    /* Threads inside a call, and calls that began while another thread was. */
+    atomic_uint inside, overlaps;
 
     /* The arguments of the last fi_mr_regattr(). */
     union {
