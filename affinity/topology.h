@@ -70,8 +70,7 @@ enum hmreg_distance topology_between(const struct hmreg_pci_place *one,
 
 /* Adds what ROOT/sys says. What cannot be read is left out. -ENOMEM. */
 int topology_read_sysfs(struct hmreg_topology *topology, const char *root);
-/* Adds what hwloc says of this machine, or of the file xml. This machine: what hwloc cannot read is
- * left out. -ENOMEM; with xml as hmreg_topology_open(). */
+/* Adds what the file says that lstopo(1) exported. As hmreg_topology_open() with config->xml. */
 int topology_read_hwloc(struct hmreg_topology *topology, const char *xml);
 
 #endif

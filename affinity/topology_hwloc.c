@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Reads a topology by hwloc. Of this machine it replaces the places of sysfs; of an exported file
- * it has the names of the NICs, too.
+ * Reads a topology that hwloc's lstopo(1) exported, on this machine or another.
  */
 #include "affinity/topology.h"
 
@@ -61,12 +60,8 @@ static int add_devices(struct hmreg_topology *topology, hwloc_topology_t tree)
     while (!rc && (at = hwloc_get_next_pcidev(tree, at))) {
         struct topology_device device = {.pci = pci_of(&at->attr->pcidev),
                                          .place = {.size = sizeof(device.place)}};
-        const struct topology_device *known;
 
-        known = topology_find(topology, &device.pci);
         device.place.numa_node = node_of(tree, at);
-        if (known && device.place.numa_node < 0)
-            device.place.numa_node = known->place.numa_node;
         set_bridges(&device.place, at);
         rc = topology_add_device(topology, &device);
     }
@@ -145,40 +140,21 @@ static int add_distances(struct hmreg_topology *topology, hwloc_topology_t tree)
 
 /* ---- all -------------------------------------------------------------------------------- */
 
-/* Of this machine sysfs reported the NICs and the distances of nodes. */
-static int add_all(struct hmreg_topology *topology, hwloc_topology_t tree, const char *xml)
+static int add_all(struct hmreg_topology *topology, hwloc_topology_t tree)
 {
-    int rc;
+    int rc = add_nodes(topology, tree);
 
-    if (!xml && !hwloc_topology_is_thissystem(tree)) /* HWLOC_XMLFILE names another machine */
-        return 0;
-    rc = add_nodes(topology, tree);
     rc = rc ? rc : add_devices(topology, tree);
-    if (rc || !xml)
-        return rc;
-    rc = add_distances(topology, tree);
+    rc = rc ? rc : add_distances(topology, tree);
     rc = rc ? rc : add_nics(topology, tree, HWLOC_OBJ_OSDEV_OPENFABRICS);
     return rc ? rc : add_nics(topology, tree, HWLOC_OBJ_OSDEV_NETWORK);
-}
-
-/* hwloc's own search for GPUs would start the vendors' runtimes in the caller's process. */
-static void leave_runtimes_alone(hwloc_topology_t tree)
-{
-    static const char *const components[] = {"cuda", "nvml", "opencl", "rsmi", "levelzero", "gl"};
-
-    for (size_t i = 0; i < sizeof(components) / sizeof(components[0]); i++)
-        hwloc_topology_set_components(tree, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
-                                      components[i]);
 }
 
 static int load(hwloc_topology_t tree, const char *xml)
 {
     errno = 0;
-    if (xml && hwloc_topology_set_xml(tree, xml))
-        return errno ? errno : EINVAL;
-    if (!xml)
-        leave_runtimes_alone(tree);
-    if (hwloc_topology_set_io_types_filter(tree, HWLOC_TYPE_FILTER_KEEP_ALL) ||
+    if (hwloc_topology_set_xml(tree, xml) ||
+        hwloc_topology_set_io_types_filter(tree, HWLOC_TYPE_FILTER_KEEP_ALL) ||
         hwloc_topology_load(tree))
         return errno ? errno : EINVAL;
     return 0;
@@ -188,8 +164,6 @@ static int unreadable(int errnum, const char *xml)
 {
     if (errnum == ENOMEM)
         return hmreg_fail(-ENOMEM, "hmreg has no memory for hwloc's topology");
-    if (!xml)
-        return 0; /* sysfs has to do */
     return hmreg_fail_vendor(-EINVAL, "hwloc", errnum, hmreg_strerror(errnum),
                              "hwloc cannot read config->xml, %s: it is not a topology that "
                              "lstopo(1) exported as XML",
@@ -201,13 +175,13 @@ int topology_read_hwloc(struct hmreg_topology *topology, const char *xml)
     hwloc_topology_t tree = NULL;
     int errnum, rc;
 
-    if (xml && access(xml, R_OK))
+    if (access(xml, R_OK))
         return hmreg_fail_os(errno, "config->xml, %s, cannot be opened: %s", xml,
                              hmreg_strerror(errno));
     if (hwloc_topology_init(&tree))
         return unreadable(ENOMEM, xml);
     errnum = load(tree, xml);
-    rc = errnum ? unreadable(errnum, xml) : add_all(topology, tree, xml);
+    rc = errnum ? unreadable(errnum, xml) : add_all(topology, tree);
     hwloc_topology_destroy(tree);
     return rc;
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Opens topologies and answers from them. sysfs is read first: it has the names of all NICs. hwloc
- * then replaces the places that it knows better: it knows platforms whose sysfs does not show a
- * host bridge's NUMA node.
+ * Opens topologies and answers from them.
  */
 #include "affinity/topology.h"
 
@@ -41,22 +39,17 @@ const char *hmreg_distance_text(enum hmreg_distance distance)
 #ifndef HMREG_AFFINITY_HWLOC
 int topology_read_hwloc(struct hmreg_topology *topology, const char *xml)
 {
-    return xml ? hmreg_fail(-EOPNOTSUPP, "config->xml needs hwloc, without which this library was "
-                                         "built (HMREG_HWLOC)")
-               : 0;
+    return hmreg_fail(-EOPNOTSUPP, "config->xml needs hwloc, without which this library was built "
+                                   "(HMREG_HWLOC)");
 }
 #endif
 
 static int read_all(struct hmreg_topology *topology, const struct hmreg_topology_config *config)
 {
-    int rc;
-
     if (config->xml && config->root)
         return hmreg_fail(-EINVAL, "config has both xml and root; set one of them");
-    if (config->xml)
-        return topology_read_hwloc(topology, config->xml);
-    rc = topology_read_sysfs(topology, config->root ? config->root : "");
-    return rc || config->root ? rc : topology_read_hwloc(topology, NULL);
+    return config->xml ? topology_read_hwloc(topology, config->xml)
+                       : topology_read_sysfs(topology, config->root ? config->root : "");
 }
 
 int hmreg_topology_open(struct hmreg *lib, const struct hmreg_topology_config *config,

@@ -183,12 +183,21 @@ static int add_distances(struct hmreg_topology *topology, const char *root, cons
 
 /* ---- all -------------------------------------------------------------------------------- */
 
+/* A platform with one node, as a virtual machine, does not say of each device that it is there. */
+static void settle_nodes(struct hmreg_topology *topology)
+{
+    for (size_t i = 0; i < topology->device_count && topology->node_count == 1; i++)
+        if (topology->devices[i].place.numa_node < 0)
+            topology->devices[i].place.numa_node = topology->nodes[0].index;
+}
+
 int topology_read_sysfs(struct hmreg_topology *topology, const char *root)
 {
     int rc = for_each(topology, root, "/sys/devices/system/node", add_node);
 
     rc = rc ? rc : for_each(topology, root, "/sys/devices/system/node", add_distances);
     rc = rc ? rc : for_each(topology, root, "/sys/bus/pci/devices", add_device);
+    settle_nodes(topology);
     rc = rc ? rc : for_each(topology, root, "/sys/class/infiniband", add_rdma);
     rc = rc ? rc : for_each(topology, root, "/sys/class/cxi", add_rdma);
     return rc ? rc : for_each(topology, root, "/sys/class/net", add_interface);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * How much memory this process can have at all, and so pin: the machine's, and what its control
- * groups permit (memory.max; memory.limit_in_bytes of version 1), with all groups above that it can
- * see. Huge pages of hugetlbfs are not counted in these.
+ * group of version 2 and all groups above it that it can see permit (memory.max). Huge pages of
+ * hugetlbfs are not counted in these.
  */
 #ifndef HMREG_CORE_BASE_MEMORY_LIMIT_H
 #define HMREG_CORE_BASE_MEMORY_LIMIT_H

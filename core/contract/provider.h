@@ -240,7 +240,7 @@ int hmreg_mr_subrange(const struct hmreg_mr *mr, const char *provider_name, cons
                       size_t len, struct provider_subrange *out);
 
 /* Writes the token of such a key, for a provider without raw keys and addresses. Never fails. */
-#define PROVIDER_SUBRANGE_TOKEN_BYTES 84
+#define PROVIDER_SUBRANGE_TOKEN_BYTES 80
 void hmreg_mr_subrange_token(const struct hmreg_mr *mr, const struct provider_subrange *subrange,
                              uint64_t access, uint64_t key, uint8_t *out);
 

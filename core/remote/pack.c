@@ -372,7 +372,6 @@ static int pack_rails(const struct hmreg_mr *mr, uint64_t begin, uint64_t end, u
             rc = pack(&mr_ext(mr)->handles[i].mr, begin, end, at, &sizes[i]);
     if (rc)
         return rc;
-    rails_token_end(buf, needed);
     *size = needed;
     return 0;
 }

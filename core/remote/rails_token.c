@@ -5,7 +5,6 @@
  */
 #include "core/remote/rails_token.h"
 
-#include "core/base/crc32.h"
 #include "core/base/error.h"
 #include "core/base/validate.h"
 
@@ -13,10 +12,9 @@
 #include <errno.h>
 #include <string.h>
 
-#define FORMAT       2
+#define FORMAT       3
 #define HEADER_BYTES 16
 #define SIZE_BYTES   4
-#define CRC_BYTES    4
 
 static void put(uint8_t **at, uint64_t value, int bytes)
 {
@@ -37,7 +35,7 @@ static uint32_t take(const uint8_t **at, size_t bytes)
 
 size_t rails_token_size(const size_t *sizes, size_t count)
 {
-    size_t size = HEADER_BYTES + count * SIZE_BYTES + CRC_BYTES;
+    size_t size = HEADER_BYTES + count * SIZE_BYTES;
 
     for (size_t i = 0; i < count; i++)
         size += sizes[i];
@@ -55,13 +53,6 @@ uint8_t *rails_token_begin(uint8_t *out, const size_t *sizes, size_t count)
     return out;
 }
 
-void rails_token_end(uint8_t *out, size_t size)
-{
-    uint8_t *at = out + size - CRC_BYTES;
-
-    put(&at, crc32_of(out, size - CRC_BYTES), CRC_BYTES);
-}
-
 /* ---- reading ---------------------------------------------------------------------------- */
 
 static int bad(const char *what)
@@ -75,7 +66,7 @@ static int read_header(const uint8_t *bytes, size_t size, size_t *count, uint32_
     const uint8_t *at = bytes + 4;
     uint32_t format, flags;
 
-    if (size < HEADER_BYTES + SIZE_BYTES + CRC_BYTES || !rails_token_is(bytes, size))
+    if (size < HEADER_BYTES + SIZE_BYTES || !rails_token_is(bytes, size))
         return bad("these bytes are no token of a group, or are cut short");
     format = take(&at, 2);
     *count = take(&at, 2);
@@ -88,13 +79,13 @@ static int read_header(const uint8_t *bytes, size_t size, size_t *count, uint32_
                           format, flags, FORMAT);
     if (!*count || *count > HMREG_GROUP_MAX)
         return bad("its number of rails is out of range");
-    if (HEADER_BYTES + *count * SIZE_BYTES > size - CRC_BYTES)
+    if (HEADER_BYTES + *count * SIZE_BYTES > size)
         return bad("its number of rails is beyond its length");
     return 0;
 }
 
-/* Finds the rails' tokens, of which nothing is read, and the length of the whole. */
-static int find_rails(const uint8_t *bytes, size_t size, struct rails_token *out, size_t *length)
+int rails_token_read_next(const uint8_t *bytes, size_t size, struct rails_token *out,
+                          size_t *length)
 {
     const uint8_t *at = bytes + HEADER_BYTES;
     uint32_t extension = 0;
@@ -106,46 +97,27 @@ static int find_rails(const uint8_t *bytes, size_t size, struct rails_token *out
     none = offset = HEADER_BYTES + out->count * SIZE_BYTES;
     for (size_t i = 0; i < out->count; i++) {
         out->sizes[i] = take(&at, SIZE_BYTES);
-        if (out->sizes[i] > size - CRC_BYTES - offset)
+        if (out->sizes[i] > size - offset)
             return bad("a rail's token is longer than the whole");
         out->tokens[i] = out->sizes[i] ? bytes + offset : NULL;
         offset += out->sizes[i];
     }
     if (offset == none)
         return bad("it is of a group's region, and has no rail");
-    if (extension > size - CRC_BYTES - offset)
+    if (extension > size - offset)
         return bad("its length is not what its rails say");
-    *length = offset + extension + CRC_BYTES;
+    *length = offset + extension;
     return 0;
 }
 
-static int check_sum(const uint8_t *bytes, size_t length)
-{
-    const uint8_t *crc = bytes + length - CRC_BYTES;
-
-    return take(&crc, CRC_BYTES) == crc32_of(bytes, length - CRC_BYTES)
-               ? 0
-               : bad("damaged (its checksum does not match)");
-}
-
-/* The checksum comes last: only when the length is what the rails say is it sure that so many bytes
- * are there. */
 int rails_token_read(const uint8_t *bytes, size_t size, struct rails_token *out)
 {
     size_t length = size;
-    int rc = find_rails(bytes, size, out, &length);
+    int rc = rails_token_read_next(bytes, size, out, &length);
 
     if (!rc && length != size)
         rc = bad("its length is not what its rails say");
-    return rc ? rc : check_sum(bytes, length);
-}
-
-int rails_token_read_next(const uint8_t *bytes, size_t size, struct rails_token *out,
-                          size_t *length)
-{
-    int rc = find_rails(bytes, size, out, length);
-
-    return rc ? rc : check_sum(bytes, *length);
+    return rc;
 }
 
 int hmreg_token_rail(const void *token, size_t size, size_t rail, const void **rail_token,

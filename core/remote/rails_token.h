@@ -3,12 +3,11 @@
  * The token of a group's region: the tokens of its rails, each complete by itself. All numbers are
  * little-endian:
  *
- *     0  u32 magic "HMRR"     4  u16 format (2)        6  u16 rails
+ *     0  u32 magic "HMRR"     4  u16 format (3)        6  u16 rails
  *     8  u32 flags (0)        12 u32 extension bytes
  *     16 for each rail u32 bytes of its token; 0: the region has no such rail
  *        the tokens, one after the other
  *        extension bytes
- *        u32 CRC-32 of all bytes before it
  *
  * Flags and extension are as in a token of one domain (core/remote/token.h).
  */
@@ -32,8 +31,6 @@ struct rails_token {
 size_t rails_token_size(const size_t *sizes, size_t count);
 /* Writes what comes before the tokens. Returns where the first of them goes. */
 uint8_t *rails_token_begin(uint8_t *out, const size_t *sizes, size_t count);
-/* Writes the checksum of a token of `size` bytes, once all else is written. */
-void rails_token_end(uint8_t *out, size_t size);
 
 /* Are these the first bytes of such a token? */
 static inline bool rails_token_is(const uint8_t *bytes, size_t size)

@@ -473,7 +473,7 @@ int remote_link(struct hmreg_domain *domain, const uint8_t *bytes, size_t size,
 
     out->access = 0;
     if (!same_kind(links->domain, domain) || (!length && size != last->size) ||
-        !token_is_like(bytes, size, !length, last, &segment))
+        !token_is_like(bytes, size, last, &segment))
         return link_in_full(domain, bytes, size, links, out, length);
     out->base = segment.base;
     out->key = segment.key;

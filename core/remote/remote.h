@@ -26,7 +26,7 @@ bool remote_links_hold(const struct hmreg_domain *domain);
 
 /* Opens the token that begins at bytes, of which `size` can be read, as hmreg_remote_open() on a
  * domain that is no group; the domain does not count it. *length: of the token; NULL: it is `size`
- * long and part of a group's token, whose checksum has matched. End the link with remote_unlink(),
+ * long and part of a group's token. End the link with remote_unlink(),
  * unless the domain's links hold nothing. -EXDEV also: the region has several ranges. After a
  * failure *out is no link. */
 int remote_link(struct hmreg_domain *domain, const uint8_t *bytes, size_t size,

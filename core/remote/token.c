@@ -5,7 +5,6 @@
  */
 #include "core/remote/token.h"
 
-#include "core/base/crc32.h"
 #include "core/base/error.h"
 
 #include <endian.h>
@@ -13,14 +12,13 @@
 #include <string.h>
 
 #define MAGIC        0x47524d48u /* "HMRG" */
-#define FORMAT       4
+#define FORMAT       5
 #define HEADER_BYTES TOKEN_HEADER_BYTES
 #define BASE_BYTES   8
-#define CRC_BYTES    TOKEN_CRC_BYTES
-#define LEAST_BYTES  (HEADER_BYTES + TOKEN_SEGMENT_BYTES + CRC_BYTES)
+#define LEAST_BYTES  (HEADER_BYTES + TOKEN_SEGMENT_BYTES)
 #define MOST_BYTES                                                                                 \
     (HEADER_BYTES + TOKEN_MAX_SEGMENTS * TOKEN_SEGMENT_BYTES + TOKEN_MAX_BLOB + TOKEN_MAX_RAW +    \
-     BASE_BYTES + TOKEN_MAX_EXTENSION + CRC_BYTES)
+     BASE_BYTES + TOKEN_MAX_EXTENSION)
 
 _Static_assert(TOKEN_MAX_SEGMENTS <= UINT16_MAX, "fits its field");
 
@@ -76,7 +74,7 @@ void token_put_segment(uint8_t *out, const struct token_segment *segment)
 size_t token_size(const struct token *token)
 {
     return HEADER_BYTES + (size_t)token->segments * TOKEN_SEGMENT_BYTES + token->address_size +
-           token->raw_size + (token->raw_size ? BASE_BYTES : 0) + token->extension_size + CRC_BYTES;
+           token->raw_size + (token->raw_size ? BASE_BYTES : 0) + token->extension_size;
 }
 
 void token_write(const struct token *token, uint8_t *out)
@@ -109,8 +107,6 @@ void token_write(const struct token *token, uint8_t *out)
         put64(at, token->instance);
         put64(at + 8, token->generation);
     }
-    at += token->extension_size;
-    put32(at, crc32_of(out, (size_t)(at - out)));
 }
 
 static int bad(const char *what)
@@ -228,8 +224,6 @@ int token_read(const uint8_t *bytes, size_t size, struct token *out)
     /* Reject a size that no token has before reading: it may exceed the buffer. */
     if (size < LEAST_BYTES || size > MOST_BYTES || take32(bytes) != MAGIC)
         return bad("these bytes are none, or are cut short");
-    if (take32(bytes + size - CRC_BYTES) != crc32_of(bytes, size - CRC_BYTES))
-        return bad("it is damaged (its checksum does not match)");
     rc = check_format(bytes);
     if (rc)
         return rc;

@@ -3,7 +3,7 @@
  * A token: the bytes that a peer needs to access a region, in one format for all providers and
  * modes. All numbers are little-endian:
  *
- *     0  u32 magic "HMRG"     4  u16 format (4)        6  u16 segments
+ *     0  u32 magic "HMRG"     4  u16 format (5)        6  u16 segments
  *     8  u32 iface            12 u16 address bytes     14 u16 raw key bytes in all (0: 64-bit keys)
  *     16 u32 flags (0)        20 u32 extension bytes (16)
  *     24 u64 access           32 char provider[8]
@@ -11,7 +11,6 @@
  *        address bytes: none, or the u64 number of the domain in its process; raw key bytes
  *        with raw keys: u64 base of the first one
  *        extension bytes: u64 instance, u64 generation, and what later versions add
- *        u32 CRC-32 of all bytes before it
  *
  * A segment's base is the address of its first byte in RMA calls: a virtual address, or an offset
  * in the registration, which is 0 unless the token is of a part of a region. If keys are raw, a
@@ -29,8 +28,6 @@
 #ifndef HMREG_CORE_REMOTE_TOKEN_H
 #define HMREG_CORE_REMOTE_TOKEN_H
 
-#include "core/base/crc32.h"
-
 #include <endian.h>
 #include <hmreg/hmreg.h>
 #include <stdbool.h>
@@ -44,7 +41,6 @@
 #define TOKEN_HEADER_BYTES  40
 #define TOKEN_SEGMENT_BYTES 24
 #define TOKEN_LIFE_BYTES    16 /* of the extension that is known */
-#define TOKEN_CRC_BYTES     4
 
 struct token_segment {
     uint64_t base, len, key;
@@ -98,14 +94,13 @@ int token_read(const uint8_t *bytes, size_t size, struct token *out);
 
 /* Is the token that begins at bytes, of which `size` can be read, one of one segment and with the
  * header of *like, which token_read() has read? Then *out is its segment, and the rest of the token
- * is valid. summed: a checksum of more than these bytes has matched. false: else, or unknown;
- * token_read() says what is wrong. For the many tokens of an all-gather. */
-static inline bool token_is_like(const uint8_t *bytes, size_t size, bool summed,
-                                 const struct token *like, struct token_segment *out)
+ * is valid. false: else, or unknown; token_read() says what is wrong. For the many tokens of an
+ * all-gather. */
+static inline bool token_is_like(const uint8_t *bytes, size_t size, const struct token *like,
+                                 struct token_segment *out)
 {
     const uint8_t *header = like->segment - TOKEN_HEADER_BYTES;
     uint64_t differ = 0;
-    uint32_t crc;
 
     if (like->segments != 1 || size < like->size)
         return false;
@@ -113,10 +108,8 @@ static inline bool token_is_like(const uint8_t *bytes, size_t size, bool summed,
         differ |= token_word(bytes + i) ^ token_word(header + i);
     if (differ)
         return false;
-    memcpy(&crc, bytes + like->size - TOKEN_CRC_BYTES, sizeof(crc));
     *out = token_segment_at(bytes + TOKEN_HEADER_BYTES);
-    return (summed || le32toh(crc) == crc32_of(bytes, like->size - TOKEN_CRC_BYTES)) && out->len &&
-           out->base + out->len - 1 >= out->base;
+    return out->len && out->base + out->len - 1 >= out->base;
 }
 
 #endif

@@ -20,8 +20,8 @@
  * beginning, and our hook is without effect, entry_hook_is_whole() detects that.
  *
  * Hooks stay when their user has no more need of them: so must the replacement's code (libhmreg is
- * linked with -z nodelete). A hook is removed only by entry_hook_remove(); a thread may be in the
- * stub, the original or the replacement at any later time.
+ * linked with -z nodelete). Only tests remove a hook; a thread may be in the stub, the original or
+ * the replacement at any later time.
  */
 #ifndef HMREG_HMEM_HOOKS_ENTRY_HOOK_H
 #define HMREG_HMEM_HOOKS_ENTRY_HOOK_H
@@ -80,7 +80,8 @@ bool entry_hook_is_whole(const struct entry_hook *hook);
  * is there without the probe. */
 void entry_hook_mend(struct entry_hook *hook);
 
-/* Restores the function. False: other code has changed it since; then the function's calls may
+/* Restores the function: for tests, which place a branch again and again under threads that execute
+ * it. False: other code has changed it since; then the function's calls may
  * still go to the replacement. */
 bool entry_hook_remove(struct entry_hook *hook);
 

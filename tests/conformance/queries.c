@@ -217,7 +217,7 @@ CASE(remote_open__bytes_that_are_no_token__badmsg)
                  "token");
     assert_fails(hmreg_remote_open(fixture->peer, objects.token, SIZE_MAX, &remote), -EBADMSG,
                  "token");
-    objects.token[size / 2] ^= 0x40;
+    objects.token[0] ^= 0x40;
     assert_fails(hmreg_remote_open(fixture->peer, objects.token, size, &remote), -EBADMSG, "token");
     assert_ptr_equal(remote, (void *)1);
     close_objects(&objects);

@@ -4,7 +4,6 @@
  * remotes, and RMA by loopback.
  */
 #include "tests/fuzz/call.h"
-#include "tests/fuzz/mend.h"
 
 #include <string.h>
 
@@ -56,21 +55,6 @@ void fuzz_call_pack(struct fuzz *fuzz)
     fuzz->token_size = size;
 }
 
-/* Mends each of the tokens that follow each other, as far as their headers make sense. */
-static void mend_all(uint8_t *tokens, size_t size)
-{
-    size_t length;
-
-    for (; size >= 44; tokens += length, size -= length) {
-        length = 40 + 24 * (size_t)(tokens[6] | tokens[7] << 8) +
-                 (size_t)(tokens[12] | tokens[13] << 8) + (size_t)(tokens[14] | tokens[15] << 8) +
-                 (tokens[4] > 1 ? 8 : 0) + 4;
-        if (length > size)
-            length = size;
-        fuzz_mend(tokens, length);
-    }
-}
-
 /* Damaged tokens, alone or one after the other, of which all are opened or none. */
 void fuzz_call_remote_open_many(struct fuzz *fuzz)
 {
@@ -85,7 +69,6 @@ void fuzz_call_remote_open_many(struct fuzz *fuzz)
     memcpy(tokens + once, fuzz->token, once);
     for (int i = 0; i < 3 && fuzz_below(fuzz, 2); i++)
         tokens[fuzz_below(fuzz, (unsigned)size)] = (uint8_t)fuzz_random(fuzz);
-    mend_all(tokens, size);
     if (fuzz_rarely(fuzz))
         size = fuzz_below(fuzz, (unsigned)size + 1);
     if (CALL(hmreg_remote_open_many(PICK(fuzz->domains), tokens, size, remotes, &count), &remotes))
@@ -108,13 +91,12 @@ void fuzz_call_remote_open(struct fuzz *fuzz)
         return;
     memcpy(token, fuzz->token, size);
     for (int i = 0; i < 3 && fuzz_below(fuzz, 2); i++)
-        token[fuzz_below(fuzz, (unsigned)size - 4)] = (uint8_t)fuzz_random(fuzz);
-    fuzz_mend(token, size);
+        token[fuzz_below(fuzz, (unsigned)size)] = (uint8_t)fuzz_random(fuzz);
     CALL(hmreg_remote_open(PICK(fuzz->domains), token, fuzz_size(fuzz, size), &remote), &remote);
     fuzz->remotes[slot] = remote;
 }
 
-/* Damages the token of one rail, with checksums that say otherwise. */
+/* Damages the token of one rail. */
 static void damage_rail(struct fuzz *fuzz, uint8_t *token, size_t size)
 {
     const void *found = NULL;
@@ -123,9 +105,7 @@ static void damage_rail(struct fuzz *fuzz, uint8_t *token, size_t size)
     if (PLAIN(hmreg_token_rail(token, size, fuzz_below(fuzz, 4), &found, &bytes)) || bytes < 8)
         return;
     MUST((const uint8_t *)found >= token && (const uint8_t *)found + bytes <= token + size);
-    ((uint8_t *)(uintptr_t)found)[fuzz_below(fuzz, (unsigned)bytes - 4)] ^= 1;
-    fuzz_mend((uint8_t *)(uintptr_t)found, bytes);
-    fuzz_mend(token, size);
+    ((uint8_t *)(uintptr_t)found)[fuzz_below(fuzz, (unsigned)bytes)] ^= 1;
 }
 
 void fuzz_call_remote_open_rails(struct fuzz *fuzz)

@@ -8,7 +8,6 @@
 
 #include "tests/unit/group_fixture.h"
 
-#include "core/base/crc32.h"
 #include "core/base/error.h"
 #include "core/remote/token.h"
 
@@ -88,15 +87,11 @@ static inline size_t make_token(uint8_t *out, uint64_t base, uint64_t key, uint1
     return token_size(&token);
 }
 
-/* Changes a token's 64-bit field, with a right checksum. */
-static inline void change_token(uint8_t *token, size_t size, size_t at, uint64_t value)
+/* Changes a token's 64-bit field. */
+static inline void change_token(uint8_t *token, size_t at, uint64_t value)
 {
-    uint32_t crc;
-
     value = htole64(value);
     memcpy(token + at, &value, 8);
-    crc = htole32(crc32_of(token, size - 4));
-    memcpy(token + size - 4, &crc, 4);
 }
 
 #endif

@@ -85,7 +85,7 @@ TEST(check__tokens_of_other_kinds__refused)
     scene.size = make_token(scene.token, 0x2000, 1, 1, false);
     assert_refused(-EXDEV, "raw keys");
     scene.size = make(scene.token, 0x2000, 7, 6);
-    change_token(scene.token, scene.size, 16, UINT64_C(16) << 32 | 1); /* a flag */
+    change_token(scene.token, 16, UINT64_C(16) << 32 | 1); /* a flag */
     assert_refused(-EPROTONOSUPPORT, "flags 0x1");
 }
 
@@ -111,7 +111,7 @@ TEST(open_many__unmapping_fails_after_a_bad_token__the_token_is_the_reason)
     begin();
     memcpy(tokens, scene.token, scene.size);
     memcpy(tokens + scene.size, scene.token, scene.size);
-    tokens[2 * scene.size - 1] ^= 1;
+    tokens[scene.size + 11] ^= 1; /* its iface */
     unmap_code = -EIO;
     assert_fails(
         hmreg_remote_open_many(fixture.members[0], tokens, 2 * scene.size, remotes, &count),

@@ -321,10 +321,10 @@ TEST(token__of_a_later_window__renews_the_remote)
     assert_int_equal(key, hmreg_window_rkey(second));
     assert_fails(hmreg_remote_check(remote, token[0], size[0], &state), -ESTALE, "older");
     size[2] = size[1] - 1;
-    assert_fails(hmreg_window_pack(second, token[2], &size[2]), -HMREG_ETOOSMALL, "takes 84");
+    assert_fails(hmreg_window_pack(second, token[2], &size[2]), -HMREG_ETOOSMALL, "takes 80");
     assert_int_equal(size[2], size[1]);
     size[2] = 0;
-    assert_fails(hmreg_window_pack(second, NULL, &size[2]), -HMREG_ETOOSMALL, "takes 84");
+    assert_fails(hmreg_window_pack(second, NULL, &size[2]), -HMREG_ETOOSMALL, "takes 80");
     assert_ok(hmreg_window_close(second));
     hmreg_remote_close(remote);
 }

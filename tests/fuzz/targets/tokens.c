@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Tokens as a peer might send them: one, many one after the other, those of a group's rails. The
- * first byte chooses a token of a real region, which the other bytes damage, or nothing but them,
- * and whether checksums are mended. Whatever they are, a call opens all or nothing.
+ * first byte chooses a token of a real region, which the other bytes damage, or nothing but them.
+ * Whatever they are, a call opens all or nothing.
  */
 #include "core/remote/rails_token.h"
 #include "core/remote/token.h"
-#include "tests/fuzz/mend.h"
 #include "tests/fuzz/targets/target.h"
 
 #include <errno.h>
@@ -57,24 +56,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
         PROMISED(!hmreg_mr_pack(mrs[i], templates[i], &sizes[i]));
     }
     return 0;
-}
-
-/* Mends the tokens that follow each other, and of the one that is all of the bytes. */
-static void mend_all(uint8_t *bytes, size_t size)
-{
-    size_t done = 0, length;
-    struct rails_token rails;
-
-    fuzz_mend(bytes, size);
-    if (!rails_token_read(bytes, size, &rails))
-        for (size_t i = 0; i < rails.count; i++)
-            if (rails.tokens[i])
-                fuzz_mend(bytes + (rails.tokens[i] - bytes), rails.sizes[i]);
-    for (; !token_length(bytes + done, size - done, &length) && length <= size - done;
-         done += length)
-        fuzz_mend(bytes + done, length);
-    if (!done)
-        fuzz_mend(bytes, size);
 }
 
 /* By its own token, and a real one by this: what is left can be queried. */
@@ -183,8 +164,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         length = input.left < MOST ? input.left : MOST;
         memcpy(bytes, input.at, length);
     }
-    if (!(how & 64))
-        mend_all(bytes, length);
     exact = malloc(length ? length : 1); /* a sanitizer sees reads behind its end */
     PROMISED(exact);
     memcpy(exact, bytes, length);
