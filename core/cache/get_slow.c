@@ -509,8 +509,7 @@ static int get_round(struct get *get, struct hmreg_mr **out)
     rc = resolve_request(get); /* fails if the claim is wrong */
     if (rc)
         return rc;
-    if (get->want.policy == HMREG_POLICY_DEFAULT && !notice_would_end(get))
-        get->want.policy = HMREG_POLICY_LAST_PUT;
+    get->want.policy = notice_policy(get);
     return get->read && notice_can(get, sure) ? miss_covering(get, out)
                                               : register_uncached(get, out);
 }

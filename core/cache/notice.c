@@ -66,17 +66,28 @@ static bool is_monitors(const struct get *get, const struct segment *segment)
     return kind != HMREG_MONITOR_DISABLED && kind != HMREG_MONITOR_DEFAULT;
 }
 
-/* One of a caller's dmabuf of memory that no runtime knows would hold that memory after its owner
- * has freed it. */
-bool notice_would_end(const struct get *get)
+/* Is this memory of an iface without a runtime, by its address? hmreg does not learn when it ends,
+ * so the region is shared while it is held, and no longer. */
+static bool is_foreign(const struct get *get, const struct segment *segment)
 {
+    return claim_is_foreign(get->found->iface) && !segment->in_dmabuf;
+}
+
+/* A region of a caller's dmabuf of memory that no runtime knows would hold that memory after its
+ * owner has freed it. */
+enum hmreg_policy notice_policy(const struct get *get)
+{
+    bool ends = true;
+
     for (size_t i = 0; i < segment_count(get); i++) {
         struct segment segment = segment_of(get, i);
 
-        if (segment.in_dmabuf && !segment.range->identity)
-            return false;
+        if (is_foreign(get, &segment))
+            return HMREG_POLICY_LAST_PUT;
+        ends &= !segment.in_dmabuf || segment.range->identity;
     }
-    return true;
+    return get->want.policy == HMREG_POLICY_DEFAULT && !ends ? HMREG_POLICY_LAST_PUT
+                                                             : get->want.policy;
 }
 
 /* May the resolved memory be cached at all? */
@@ -88,7 +99,8 @@ bool notice_can(const struct get *get, bool sure)
     for (size_t i = 0; cacheable && i < segment_count(get); i++) {
         struct segment segment = segment_of(get, i);
 
-        cacheable = segment.in_dmabuf || (sure && is_monitors(get, &segment)) ||
+        cacheable = segment.in_dmabuf || is_foreign(get, &segment) ||
+                    (sure && is_monitors(get, &segment)) ||
                     (segment.range->identity && !is_unmappable(get, &segment));
     }
     return cacheable;
@@ -343,7 +355,7 @@ static bool is_pinned_noticed(struct get *get, const struct segment *segment, bo
 
 static bool is_change_noticed(struct get *get, const struct segment *segment, bool watched)
 {
-    if (segment->in_dmabuf) /* a get of another dmabuf has another variant */
+    if (segment->in_dmabuf || is_foreign(get, segment)) /* another dmabuf has another variant */
         return true;
     if (monitor_kind(get->set->monitor) == HMREG_MONITOR_IMPORT)
         return true;

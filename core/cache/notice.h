@@ -53,9 +53,10 @@ bool notice_asks_later(const struct get *get);
 /* Does the thread know that the range is the system's, unless a runtime knows it? */
 bool notice_is_known(const struct get *get);
 
-/* Would the region end with its memory, as far as is known? If not, it is not kept past its last
- * put, unless the caller says so. */
-bool notice_would_end(const struct get *get);
+/* The region's policy: the get's, but that a region which would not end with its memory is not kept
+ * past its last put: of a caller's dmabuf of unknown memory unless the caller says so, of memory of
+ * an iface without a runtime by its address in no case. */
+enum hmreg_policy notice_policy(const struct get *get);
 
 /* May the resolved memory be cached? sure: the caches know every change up to now. */
 bool notice_can(const struct get *get, bool sure);

@@ -40,10 +40,13 @@ static void clear_others(struct hmreg_mr_attr *attr, bool list)
     attr->endpoints = NULL;
     attr->endpoint_count = 0;
     attr->segments = NULL; /* a list is in the variant; segment_count says it is not an iov's */
-    /* A checked claim about memory is checked at each hit. One about a dmabuf says what it is, and
-     * so does a trusted one. One about a list is about each segment. */
+    /* A checked claim about memory is checked at each hit. One about a dmabuf or of an iface
+     * without a runtime says what it is, and so does a trusted one. One about a list is about each
+     * segment.
+     */
     if (attr->claim_iface == HMREG_CLAIM_NONE ||
-        (attr->claim_iface == HMREG_CLAIM_CHECKED && !attr->dmabuf && !list)) {
+        (attr->claim_iface == HMREG_CLAIM_CHECKED && !attr->dmabuf && !list &&
+         !claim_is_foreign(attr->iface))) {
         attr->claim_iface = HMREG_CLAIM_NONE;
         attr->iface = HMREG_IFACE_SYSTEM;
         attr->device = 0;

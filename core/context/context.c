@@ -9,6 +9,7 @@
 #include "core/base/uncancelled.h"
 #include "core/base/validate.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +40,7 @@ int context_check_device(struct hmreg *lib, enum hmreg_iface iface, int device)
 
 struct runtime *context_runtime(struct hmreg *lib, enum hmreg_iface iface)
 {
+    assert((unsigned)iface < HMREG_IFACE_COUNT);
     return runtimes_present(&lib->runtimes, iface);
 }
 

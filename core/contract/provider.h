@@ -85,7 +85,7 @@ struct provider_request {
     uint64_t requested_key; /* already unique in the domain; 0 if the provider chooses keys, and
                                for regions without remote access unless caps.local_keys is set */
     uint64_t flags;
-    enum hmreg_iface iface; /* HMREG_IFACE_COUNT to HMREG_IFACE_MAX: DMABUF and MAPPED only */
+    enum hmreg_iface iface; /* HMREG_IFACE_COUNT to HMREG_IFACE_MAX: never SYSTEM */
     int device;             /* -1: unknown, or none */
     /* Where the iface has several drivers (Level Zero), the number of the device's, and the
      * device's index among that driver's; else 0 and device. */

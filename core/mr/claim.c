@@ -18,10 +18,11 @@
 int claim_check_foreign(enum hmreg_iface iface, int device, int code)
 {
     if ((unsigned)iface > HMREG_IFACE_MAX)
-        return hmreg_fail(-EINVAL,
-                          "iface is %d; accepted are 0 (system) to 3 (cuda, rocr, ze), and for a "
-                          "caller's dmabuf up to %d",
-                          (int)iface, HMREG_IFACE_MAX);
+        return hmreg_fail(
+            -EINVAL,
+            "iface is %d; accepted are 0 (system) to 3 (cuda, rocr, ze), and up to %d "
+            "of ifaces whose runtime hmreg does not know",
+            (int)iface, HMREG_IFACE_MAX);
     if (claim_is_foreign(iface) && device < HMREG_DEVICE_ANY)
         return hmreg_fail(code, "device is %d; it is 0 or more, or HMREG_DEVICE_ANY", device);
     return 0;
@@ -107,16 +108,6 @@ struct claim claim_of(const struct hmreg_mr_attr *attr)
     };
 }
 
-int claim_check_dmabuf(const struct claim *claim, const struct hmreg_mr_dmabuf *dmabuf)
-{
-    if (!claim->made || !claim_is_foreign(claim->iface) || dmabuf)
-        return 0;
-    return hmreg_fail(-EINVAL,
-                      "iface %s: hmreg has no runtime of it, and registers its memory by a dmabuf "
-                      "of the caller's only (HMREG_REG_DMABUF)",
-                      hmreg_iface_name(claim->iface));
-}
-
 /* ---- taking a claim --------------------------------------------------------------------- */
 
 static int fail_kind(const struct claim *claim, const char *what, const char *accepted)
@@ -124,6 +115,19 @@ static int fail_kind(const struct claim *claim, const char *what, const char *ac
     return hmreg_fail(-EINVAL, "claim_kind is %s; for %s%s it is %s",
                       hmreg_mem_kind_name(claim->kind), what, hmreg_iface_name(claim->iface),
                       accepted);
+}
+
+/* hmreg exports no memory of such an iface, so its allocation is not needed. */
+static int check_foreign(const struct claim *claim)
+{
+    if (claim->kind != HMREG_MEM_DEVICE && claim->kind)
+        return fail_kind(claim, "", "device, or 0");
+    if (claim->identity)
+        return hmreg_fail(-EINVAL,
+                          "claim_identity is set; for memory of %s by its address, whose region "
+                          "ends with its last put, it is 0",
+                          hmreg_iface_name(claim->iface));
+    return 0;
 }
 
 /* A caller's dmabuf is exported already, so its allocation plays no part. */
@@ -172,8 +176,9 @@ static int check_inside(const struct claim *claim, const struct iovec *range)
 static void describe(const struct claim *claim, const struct iovec *range, bool in_dmabuf,
                      struct resolved *out)
 {
+    bool device = in_dmabuf || claim_is_foreign(claim->iface);
     uint64_t addr = (uint64_t)(uintptr_t)range->iov_base;
-    enum hmreg_mem_kind kind = in_dmabuf ? HMREG_MEM_DEVICE : claim->kind;
+    enum hmreg_mem_kind kind = device ? HMREG_MEM_DEVICE : claim->kind;
 
     *out = (struct resolved){
         .iface = claim->iface,
@@ -236,10 +241,10 @@ static int compare(const struct iovec *range, const struct resolved *claimed,
     return 0;
 }
 
-/* The memory of a caller's dmabuf is known only if a runtime knows its address. To claim iface
- * system is to leave open whose it is. */
-static int compare_dmabuf(struct hmreg_domain *domain, const struct iovec *range,
-                          const struct resolved *claimed)
+/* The memory of a caller's dmabuf, or of an iface without a runtime, is known only if a runtime
+ * knows its address. To claim iface system is to leave open whose it is. */
+static int compare_unknown(struct hmreg_domain *domain, const struct iovec *range,
+                           const struct resolved *claimed)
 {
     struct hmreg_error_guard guard;
     struct resolved found;
@@ -283,10 +288,10 @@ static int check_claimed(struct hmreg_domain *domain, const struct iovec *range,
 {
     int rc = 0;
 
-    if (!dmabuf)
+    if (!dmabuf && !claim_is_foreign(claimed->iface))
         rc = compare_memory(domain, range, claimed);
-    else if (dmabuf->base_addr)
-        rc = compare_dmabuf(domain, range, claimed);
+    else if (!dmabuf || dmabuf->base_addr)
+        rc = compare_unknown(domain, range, claimed);
     if (rc)
         dprintf(STDERR_FILENO, "hmreg: HMREG_DEBUG=claims: %s\n", hmreg_last_error()->text);
     return rc;
@@ -298,13 +303,15 @@ int claim_take(struct hmreg_domain *domain, const struct claim *claim, const str
                const struct hmreg_mr_dmabuf *dmabuf, struct resolved *out)
 {
     struct resolved claimed;
-    int rc = dmabuf ? check_dmabuf(claim) : check_memory(claim);
+    int rc = dmabuf                           ? check_dmabuf(claim)
+             : claim_is_foreign(claim->iface) ? check_foreign(claim)
+                                              : check_memory(claim);
 
     rc = rc ? rc : check_inside(claim, range);
     if (rc)
         return rc;
     describe(claim, range, dmabuf, &claimed);
-    if (domain->lib->settings.check_claims)
+    if (claim->trusted && domain->lib->settings.check_claims)
         rc = check_claimed(domain, range, dmabuf, &claimed);
     if (!rc && claimed.range.kind == HMREG_MEM_HOST && (domain->caps.mr_mode & HMREG_MR_ALLOCATED))
         rc = resolve_mapped(domain->lib, claimed.range.host_addr, range->iov_len, &claimed.range);

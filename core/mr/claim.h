@@ -38,14 +38,11 @@ int claim_check(const struct hmreg_domain *domain, const struct hmreg_mr_attr *a
 /* The claim in checked attributes. */
 struct claim claim_of(const struct hmreg_mr_attr *attr);
 
-/* Checks that memory of an iface without a runtime is in a caller's dmabuf. -EINVAL. */
-int claim_check_dmabuf(const struct claim *claim, const struct hmreg_mr_dmabuf *dmabuf);
-
-/* Describes a range as a trusted claim does. dmabuf: the caller's that contains the range, or NULL.
- * With HMREG_MR_ALLOCATED host memory is also looked up in the process's mappings. -EINVAL: the
- * claim does not suit the memory, or is wrong (HMREG_DEBUG=claims). -ERANGE: the range is not in
- * the claimed allocation. -EFAULT: host memory is not mapped. With HMREG_DEBUG=claims also the
- * errors of resolve(). Any thread. */
+/* Describes a range as a trusted claim does, or one of an iface without a runtime. dmabuf: the
+ * caller's that contains the range, or NULL. With HMREG_MR_ALLOCATED host memory is also looked up
+ * in the process's mappings. -EINVAL: the claim does not suit the memory, or is wrong
+ * (HMREG_DEBUG=claims). -ERANGE: the range is not in the claimed allocation. -EFAULT: host memory
+ * is not mapped. With HMREG_DEBUG=claims also the errors of resolve(). Any thread. */
 int claim_take(struct hmreg_domain *domain, const struct claim *claim, const struct iovec *range,
                const struct hmreg_mr_dmabuf *dmabuf, struct resolved *out);
 

@@ -161,17 +161,25 @@ static void explain_unnoticed(struct hmreg_explanation *explanation, const struc
         text_write(explanation->uncached_why, sizeof(explanation->uncached_why), "%s", why);
 }
 
-/* Why a get of host memory is not cached, if none is. */
+/* Why a get of host memory is not cached, if none is, or one of an iface without a runtime not
+ * kept.
+ */
 static void explain_uncached(struct hmreg_explanation *explanation, const struct hmreg_mr *mr)
 {
+    enum hmreg_iface iface = mr_body(mr)->iface;
     struct hmreg_monitor_info info;
 
+    if (mr->slot_offset && claim_is_foreign(iface) && explanation->path == HMREG_PATH_PEERMEM)
+        text_write(explanation->uncached_why, sizeof(explanation->uncached_why),
+                   "hmreg has no runtime of %s, and cannot tell other memory at the same address "
+                   "later: a region of it ends with its last put, whatever the policy",
+                   hmreg_iface_name(iface));
     if (!mr->slot_offset || mr_body(mr)->cached || explanation->path != HMREG_PATH_SYSTEM)
         return;
     monitor_query(mr->domain->lib->monitor, &info);
     if (info.active == HMREG_MONITOR_MEMHOOKS || info.active == HMREG_MONITOR_USERFAULTFD)
         explain_unnoticed(explanation, mr);
-    if (mr_body(mr)->iface == HMREG_IFACE_SYSTEM &&
+    if (iface == HMREG_IFACE_SYSTEM &&
         (info.active == HMREG_MONITOR_DISABLED || monitor_is_short(mr->domain->lib->monitor)))
         text_write(explanation->uncached_why, sizeof(explanation->uncached_why), "%s", info.why);
 }
@@ -225,8 +233,8 @@ int hmreg_mr_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
     return 0;
 }
 
-/* Would this path work for the device's memory? Nothing is registered. The caller exports memory of
- * an iface without a runtime. */
+/* Would this path work for the device's memory? Nothing is registered. Memory of an iface without a
+ * runtime comes as a dmabuf, which the caller exports, or on path peermem by its address. */
 static int foresee(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
                    struct hmreg_reason *why)
 {
@@ -266,9 +274,6 @@ static void foresee_one(struct hmreg_domain *domain, enum hmreg_iface iface, int
     for (const enum hmreg_path *path = domain->order; *path != HMREG_PATH_NONE; path++) {
         struct hmreg_reason *why = &out->reasons[out->refused];
 
-        /* Path peermem takes no dmabuf of the caller's. */
-        if (*path == HMREG_PATH_PEERMEM && claim_is_foreign(iface))
-            continue;
         why->path = *path;
         if (foresee(domain, iface, device, why)) {
             out->refused++;

@@ -274,6 +274,20 @@ static int try_system(struct attempt *attempt)
     return call_provider(attempt, NULL);
 }
 
+/* hmreg exports no memory of an iface without a runtime. */
+static int check_export(struct attempt *attempt)
+{
+    enum hmreg_path path = attempt->why.path;
+
+    if ((path != HMREG_PATH_DMABUF && path != HMREG_PATH_MAPPED) || attempt->request->dmabuf ||
+        !claim_is_foreign(attempt->found->iface))
+        return 0;
+    return hmreg_refuse(&attempt->why, -EOPNOTSUPP, "no-dmabuf-export",
+                        "hmreg has no runtime of %s to export its memory by: export it yourself, "
+                        "and give the dmabuf (HMREG_REG_DMABUF)",
+                        hmreg_iface_name(attempt->found->iface));
+}
+
 static int try_path(struct attempt *attempt, enum hmreg_path path)
 {
     struct hmreg_domain *domain = attempt->domain;
@@ -283,6 +297,7 @@ static int try_path(struct attempt *attempt, enum hmreg_path path)
     if (path != HMREG_PATH_SYSTEM)
         rc = domain->ops.can(domain->self, path, attempt->found->iface,
                              attempt->found->range.device, &attempt->why);
+    rc = rc ? rc : check_export(attempt);
     if (rc)
         return rc;
     switch (path) {
@@ -320,10 +335,22 @@ static bool takes_several(const struct attempt *attempt)
     return false;
 }
 
+/* The last path's, but peer memory's where it alone takes the memory. */
+static const struct hmreg_reason *telling_reason(const struct resolved *found,
+                                                 const struct refusals *refused)
+{
+    const struct hmreg_reason *reason = &refused->reasons[refused->count - 1];
+
+    for (uint32_t i = 0; claim_is_foreign(found->iface) && i < refused->count; i++)
+        if (refused->reasons[i].path == HMREG_PATH_PEERMEM)
+            reason = &refused->reasons[i];
+    return reason;
+}
+
 static int refuse_all(const struct hmreg_domain *domain, const struct resolved *found,
                       const struct refusals *refused)
 {
-    const struct hmreg_reason *last = &refused->reasons[refused->count - 1];
+    const struct hmreg_reason *last = telling_reason(found, refused);
 
     explain_keep(found->iface, found->range.device, refused->reasons, refused->count);
     if (refused->count == 1 && last->path == HMREG_PATH_SYSTEM)
@@ -451,9 +478,10 @@ static int sync_memops(const struct attempt *attempt)
 
     for (size_t i = 0; i < request->count && !request->dmabuf && !rc; i++) {
         const struct resolved *found = &attempt->found[i];
-        struct runtime *runtime = found->range.kind == HMREG_MEM_DEVICE
-                                      ? context_runtime(attempt->domain->lib, found->iface)
-                                      : NULL;
+        struct runtime *runtime =
+            found->range.kind == HMREG_MEM_DEVICE && !claim_is_foreign(found->iface)
+                ? context_runtime(attempt->domain->lib, found->iface)
+                : NULL;
 
         if (runtime && runtime->ops->sync_memops)
             rc = runtime->ops->sync_memops(

@@ -334,23 +334,38 @@ static void resolve_dmabuf(struct hmreg_domain *domain, const struct request *re
     found->range.kind = HMREG_MEM_DEVICE;
 }
 
+/* What is known of a range by its own claim alone: a trusted one, or one of an iface without a
+ * runtime, which other runtimes can contradict. */
+static int resolve_claimed(struct hmreg_domain *domain, const struct request *request, size_t index,
+                           struct resolved *found)
+{
+    const struct iovec *range = &request->iov[index];
+    struct resolved known;
+    int rc = claim_take(domain, &request->claim, range, request->dmabuf, found);
+
+    if (rc || request->claim.trusted)
+        return rc;
+    rc = resolve(domain->lib, (uint64_t)(uintptr_t)range->iov_base, range->iov_len, &known);
+    return rc || known.iface == HMREG_IFACE_SYSTEM ? rc : check_claim(request, &known);
+}
+
 static int resolve_ranges(struct hmreg_domain *domain, const struct request *request,
                           bool must_exist, struct resolved *found)
 {
+    const struct claim *claim = &request->claim;
     int rc = check_iova_ranges(&request->options, request->iov, request->count);
 
-    rc = rc ? rc : claim_check_dmabuf(&request->claim, request->dmabuf);
     if (rc)
         return rc;
-    if (request->dmabuf && !request->claim.trusted) {
+    if (request->dmabuf && !claim->trusted) {
         resolve_dmabuf(domain, request, found);
         return check_claim(request, found);
     }
     for (size_t i = 0; i < request->count; i++) {
         uint64_t addr = (uint64_t)(uintptr_t)request->iov[i].iov_base;
 
-        if (request->claim.trusted)
-            rc = claim_take(domain, &request->claim, &request->iov[i], request->dmabuf, &found[i]);
+        if (claim->trusted || (claim->made && claim_is_foreign(claim->iface)))
+            rc = resolve_claimed(domain, request, i, &found[i]);
         else
             rc = (must_exist ? resolve_fully : resolve)(domain->lib, addr, request->iov[i].iov_len,
                                                         &found[i]);

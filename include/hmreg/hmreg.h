@@ -47,8 +47,8 @@ enum hmreg_iface {
     HMREG_IFACE_ROCR = 2,
     HMREG_IFACE_ZE = 3,
     /* hmreg has no runtime of the following, nor of other numbers up to HMREG_IFACE_MAX, which a
-     * caller may use for an iface that a newer libfabric knows. Their memory is registered by the
-     * caller's dmabuf (HMREG_REG_DMABUF) and claim; every other call refuses them. */
+     * caller may use for an iface that a newer libfabric knows. Their memory is registered by a
+     * claim and the caller's dmabuf, or its address (path peermem); other calls refuse them. */
     HMREG_IFACE_NEURON = 4,
     HMREG_IFACE_SYNAPSEAI = 5, /* Gaudi */
     HMREG_IFACE_MAX = 15,
@@ -513,8 +513,7 @@ int hmreg_domain_close(struct hmreg_domain *domain);
 /* Reports the path that a registration of one device's memory would take, and why the better paths
  * would be refused, as far as that is known without registering. device of host memory: -1 or 0.
  * iface from HMREG_IFACE_COUNT to HMREG_IFACE_MAX, device 0 or more, or HMREG_DEVICE_ANY: the path
- * of a caller's dmabuf, which peermem never is; HMREG_PATH_NONE without a reason: the domain's
- * order has no path that a dmabuf can take. Errors of hmreg_device_query(). */
+ * of a caller's dmabuf, or, where it is peermem, of its address. Errors of hmreg_device_query(). */
 struct hmreg_explanation;
 int hmreg_domain_explain(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
                          struct hmreg_explanation *out);
@@ -559,7 +558,7 @@ struct hmreg_mr_attr {
     size_t auth_key_size;   /* bytes at auth_key, at most 4096; 0: the domain's own */
     const uint8_t *auth_key;
     int claim_iface;        /* HMREG_CLAIM_*: what the call does with iface and device below */
-    enum hmreg_iface iface; /* from HMREG_IFACE_COUNT to HMREG_IFACE_MAX only with dmabufs */
+    enum hmreg_iface iface; /* from HMREG_IFACE_COUNT on: a dmabuf, or an address on peermem only */
     int device;             /* HMREG_DEVICE_ANY: no claim about the device */
     const struct hmreg_mr_dmabuf *dmabuf; /* with HMREG_REG_DMABUF, else NULL */
     void *hmem_data;                      /* passed to a libfabric that has the field; else NULL */
@@ -582,14 +581,15 @@ struct hmreg_mr_attr {
                        to it and enabled; as for hmreg_mr_bind(). NULL: none. On a group NULL */
     /* With HMREG_CLAIM_TRUSTED, else 0: */
     uint64_t claim_base, claim_len; /* the allocation that contains all ranges, with its whole
-                                       length; needed for kind DEVICE except with a caller's dmabuf,
-                                       which takes none; for other kinds may be 0: not claimed */
+                                       length; needed for kind DEVICE of an iface with a runtime,
+                                       else may be 0: not claimed; 0 with a caller's dmabuf */
     uint64_t claim_identity; /* the caller's number for the allocation, which no other allocation at
                                 the same address ever had or gets, such as CUDA's buffer id; 0: none
-                                known, the memory is registered and never cached */
+                                known, the memory is registered and never cached. An address of an
+                                iface without a runtime takes 0, and LAST_PUT whatever the policy */
     enum hmreg_mem_kind claim_kind; /* HOST for iface SYSTEM; DEVICE, HOST_PINNED or MANAGED for the
-                                       others; DEVICE or 0 for a caller's dmabuf. Addresses of
-                                       HOST_PINNED and MANAGED memory are the CPU's */
+                                       others; DEVICE or 0 for a caller's dmabuf, or no runtime.
+                                       Addresses of HOST_PINNED and MANAGED memory are the CPU's */
     /* hmreg_mr_get_attr(), in place of endpoint: of each rail the endpoint to which it is bound
      * and then enabled, NULL where the member lacks HMREG_MR_ENDPOINT or `rails` leaves it out. */
     void *const *endpoints;   /* endpoint_count; NULL: none */

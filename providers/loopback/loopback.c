@@ -230,6 +230,11 @@ static int can(void *self, enum hmreg_path path, enum hmreg_iface iface, int dev
     if (path == HMREG_PATH_DMABUF)
         return hmreg_refuse(why, -EOPNOTSUPP, "fabric-imports-no-dmabuf",
                             "loopback imports no dmabuf: it copies through the vendor's runtime");
+    if (path == HMREG_PATH_PEERMEM && iface >= HMREG_IFACE_COUNT)
+        return hmreg_refuse(why, -EOPNOTSUPP, "no-peer-memory",
+                            "loopback copies through the vendor's runtime, and hmreg has none of "
+                            "%s: give a dmabuf of the memory",
+                            hmreg_iface_name(iface));
     return 0;
 }
 

@@ -137,7 +137,7 @@ static int check_device(const struct provider_request *req, struct hmreg_reason 
                         req->driver);
 }
 
-/* Can this libfabric be told whose memory a dmabuf is? CUDA's device it does not index by. */
+/* Can this libfabric be told whose memory it is? CUDA's device it does not index by. */
 static int can_name(const struct ofi *ofi, enum hmreg_iface iface, int device,
                     struct hmreg_reason *why)
 {
@@ -146,7 +146,7 @@ static int can_name(const struct ofi *ofi, enum hmreg_iface iface, int device,
     if (!knows_iface(iface))
         return hmreg_refuse(why, -EOPNOTSUPP, "libfabric-lacks-iface",
                             "libfabric %u.%u is loaded, which has no iface %d (FI_HMEM_*): use a "
-                            "newer one, or claim iface system",
+                            "newer one, or give a dmabuf of the memory and claim iface system",
                             FI_MAJOR(loaded), FI_MINOR(loaded), (int)iface);
     if (device < 0 && iface != HMREG_IFACE_SYSTEM && iface != HMREG_IFACE_CUDA &&
         names_device(ofi, iface))
@@ -175,7 +175,7 @@ static int can(void *self, enum hmreg_path path, enum hmreg_iface iface, int dev
                             "fi_getinfo() for it (FI_HMEM in caps, FI_MR_HMEM in mr_mode), which "
                             "some providers grant",
                             ofi->name);
-    return path == HMREG_PATH_DMABUF ? can_name(ofi, iface, device, why) : 0;
+    return can_name(ofi, iface, device, why);
 }
 
 /* ---- registering ------------------------------------------------------------------------ */

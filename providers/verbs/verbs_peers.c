@@ -78,7 +78,9 @@ const char *peers_remedy(enum hmreg_iface iface)
     case HMREG_IFACE_ROCR:
         return "AMD's amdgpu-dkms driver has one where MLNX_OFED was installed before it; or use "
                "dmabuf";
-    default:
+    case HMREG_IFACE_ZE:
         return "no driver offers it for this vendor's memory: use dmabuf";
+    default:
+        return "load the one of its driver, if that has one, or use dmabuf";
     }
 }

@@ -197,6 +197,47 @@ CASE(dmabuf__of_an_iface_without_runtime__its_bytes_are_reached)
     }
 }
 
+/* A fabric takes their iface with the address, or has the kernel's peer memory. Nothing is mapped
+ * here for the CPU, and no such device is there: what is registered is not reached. */
+CASE(memory__of_an_iface_without_runtime__peer_memory_or_refused)
+{
+    static const enum hmreg_iface ifaces[] = {HMREG_IFACE_NEURON, HMREG_IFACE_SYNAPSEAI,
+                                              HMREG_IFACE_MAX};
+    struct iovec iov = {.iov_len = 4096};
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .iov = &iov,
+                                 .iov_count = 1,
+                                 .access = HMREG_ACCESS_REMOTE,
+                                 .device = 2};
+
+    iov.iov_base = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(iov.iov_base, MAP_FAILED);
+    for (int i = 0; i < 12; i++) {
+        bool gets = i >= 6;
+        struct hmreg_mr *mr = NULL;
+        int rc;
+
+        attr.claim_iface = i % 2 ? HMREG_CLAIM_CHECKED : HMREG_CLAIM_TRUSTED;
+        attr.iface = ifaces[i / 2 % 3];
+        attr.requested_key = gets ? 0 : suite_key(fixture, KEY);
+        rc = gets ? hmreg_mr_get_attr(fixture->domain, &attr, 0, &mr)
+                  : hmreg_mr_regattr(fixture->domain, &attr, 0, &mr);
+        if (rc) {
+            assert_int_equal(rc, -EOPNOTSUPP);
+            assert_null(mr);
+            continue;
+        }
+        assert_int_equal(test_info_of(mr).path, HMREG_PATH_PEERMEM);
+        assert_int_equal(test_info_of(mr).iface, attr.iface);
+        assert_int_equal(test_info_of(mr).device, 2);
+        if (gets)
+            hmreg_mr_put(mr);
+        else
+            assert_ok(hmreg_mr_close(mr));
+    }
+    munmap(iov.iov_base, 4096);
+}
+
 /* A mapping of that length would succeed, and the first access beyond the file raise SIGBUS. */
 CASE(dmabuf__range_behind_its_end__inval)
 {

@@ -392,4 +392,36 @@ TEST(rma__domain_with_fi_hmem__exact_bytes)
     on_each_device(&hints, check_hmem);
 }
 
+/* Debian's libfabric is built without Neuron's runtime. */
+static void check_neuron(struct fixture *fixture)
+{
+    struct iovec iov = {(void *)0x10000, 4096};
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .iov = &iov,
+                                 .iov_count = 1,
+                                 .access = HMREG_ACCESS_ALL,
+                                 .claim_iface = HMREG_CLAIM_TRUSTED,
+                                 .iface = HMREG_IFACE_NEURON};
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct hmreg_mr *mr = NULL;
+    int rc = hmreg_mr_regattr(fixture->fabric.domain, &attr, 0, &mr);
+
+    assert_ok(hmreg_mr_explain(mr, &why));
+    if (rc == 0) {
+        assert_int_equal(why.path, HMREG_PATH_PEERMEM);
+        assert_ok(hmreg_mr_close(mr));
+        return;
+    }
+    assert_int_equal(rc, -EOPNOTSUPP);
+    assert_string_equal(reason(&why, HMREG_PATH_PEERMEM)->slug, "fabric-refused");
+    assert_int_equal(reason(&why, HMREG_PATH_PEERMEM)->vendor_code, -ENOSYS);
+}
+
+TEST(reg__neurons_memory_with_fi_hmem__libfabric_decides)
+{
+    struct endpoint_hints hints = {.caps = FI_HMEM};
+
+    on_each_device(&hints, check_neuron);
+}
+
 FABRIC_TEST_MAIN()

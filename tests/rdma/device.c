@@ -115,6 +115,41 @@ TEST(rdma_write__from_device_memory)
     }
 }
 
+/* The kernel's client knows the memory, whatever the claim says; NVIDIA's is for CUDA's alone. */
+TEST(rdma_write__memory_of_an_iface_without_runtime__lands)
+{
+    const char *rules = getenv("SOFTGPU_RULES");
+    struct iovec iov = {.iov_len = TARGET_BYTES};
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .iov = &iov,
+                                 .iov_count = 1,
+                                 .access = HMREG_REMOTE_WRITE,
+                                 .claim_iface = HMREG_CLAIM_TRUSTED,
+                                 .iface = HMREG_IFACE_NEURON};
+    struct target target;
+    struct bench bench;
+    int rc;
+
+    device_open(&bench, HMREG_PATH_PEERMEM);
+    target_alloc(&bench, &target);
+    iov.iov_base = target.memory + TARGET_SKEW;
+    rc = hmreg_mr_regattr(bench.domain, &attr, 0, &target.mr);
+    if (rules && !strcmp(rules, "nvidia")) {
+        assert_int_equal(rc, -EOPNOTSUPP);
+        assert_string_equal(test_why_of(NULL).reasons[0].slug, "no-peer-memory");
+    } else {
+        assert_ok(rc);
+        assert_int_equal(test_info_of(target.mr).path, HMREG_PATH_PEERMEM);
+        assert_int_equal(test_info_of(target.mr).iface, HMREG_IFACE_NEURON);
+        memcpy(target.expected + TARGET_SKEW + 4097, target.source, 50021);
+        assert_int_equal(target_rdma(&bench, &target, IBV_WR_RDMA_WRITE, 4097, 50021),
+                         IBV_WC_SUCCESS);
+        target_assert_expected(&bench, &target);
+    }
+    target_close(&bench, &target);
+    device_close(&bench);
+}
+
 /* Other memory comes to the same addresses, of another buffer. */
 CASE(suspend__device_memory_is_the_kernels_again__and_resume_writes_the_new)
 {

@@ -80,7 +80,7 @@ TEST(domain_explain__member_without_a_path__is_described)
     assert_non_null(strstr(why.reasons[0].text, "rail 1 (script): script: no peermem"));
     assert_ok(hmreg_domain_explain(group, HMREG_IFACE_NEURON, 0, &why));
     assert_int_equal(why.path, HMREG_PATH_NONE);
-    assert_int_equal(why.refused, 0);
+    assert_int_equal(why.refused, 1);
     assert_ok(hmreg_domain_close(group));
     assert_ok(hmreg_domain_close(members[1]));
     script.destroys = 0;

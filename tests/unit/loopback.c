@@ -214,4 +214,26 @@ TEST(remotes__a_million_at_once__small)
     free(remotes);
 }
 
+/* It copies through runtimes, and the library has none of it. */
+TEST(reg__iface_without_runtime_by_address__refused)
+{
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct iovec iov = {(void *)0x10000, 4096};
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .iov = &iov,
+                                 .iov_count = 1,
+                                 .access = HMREG_ACCESS_REMOTE,
+                                 .claim_iface = HMREG_CLAIM_TRUSTED,
+                                 .iface = HMREG_IFACE_NEURON};
+    struct hmreg_mr *mr = (void *)1;
+
+    open_fixture(0);
+    assert_fails(hmreg_mr_regattr(fixture.domain, &attr, 0, &mr), -EOPNOTSUPP,
+                 "peermem: loopback copies through the vendor's runtime");
+    assert_ptr_equal(mr, (void *)1);
+    assert_ok(hmreg_domain_explain(fixture.domain, HMREG_IFACE_NEURON, 0, &why));
+    assert_int_equal(why.path, HMREG_PATH_MAPPED); /* a dmabuf's */
+    assert_string_equal(why.reasons[1].slug, "no-peer-memory");
+}
+
 TEST_MAIN()

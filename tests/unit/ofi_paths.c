@@ -513,6 +513,67 @@ TEST(peermem__no_fi_hmem__never_given_a_device_address)
     assert_int_equal(fake_fabric.given.attr.iface, FI_HMEM_SYSTEM);
 }
 
+/* Nothing is mapped there for the CPU. */
+static int reg_claimed(enum hmreg_iface iface, int device)
+{
+    struct iovec iov = {(void *)0x10000, LEN};
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .iov = &iov,
+                                 .iov_count = 1,
+                                 .access = HMREG_ACCESS_ALL,
+                                 .claim_iface = HMREG_CLAIM_TRUSTED,
+                                 .iface = iface,
+                                 .device = device};
+    int rc = hmreg_mr_regattr(fixture.domain, &attr, 0, &region);
+
+    assert_ok(hmreg_mr_explain(region, &why));
+    return rc;
+}
+
+TEST(peermem__iface_without_runtime__under_its_number)
+{
+    static const enum hmreg_iface ifaces[] = {HMREG_IFACE_NEURON, HMREG_IFACE_SYNAPSEAI, 6};
+    static const char *const providers[] = {"efa", "tcp", "of a later libfabric"};
+
+    for (int i = 0; i < 9; i++) {
+        struct world world = {providers[i / 3], FI_VERSION(2, 1), FI_VERSION(2, 1), true,
+                              HMREG_IFACE_CUDA};
+
+        begin(&world);
+        fake_fabric.last_iface = 6;
+        assert_ok(reg_claimed(ifaces[i % 3], 3));
+        assert_int_equal(why.path, HMREG_PATH_PEERMEM);
+        assert_int_equal(fake_fabric.regs, 1);
+        assert_int_equal(fake_fabric.flags, 0);
+        assert_int_equal(fake_fabric.given.attr.iface, ifaces[i % 3]);
+        assert_int_equal(fake_fabric.given.attr.device.neuron, 3);
+        assert_int_equal(fake_fabric.given.attr.device.reserved, 3);
+        assert_ptr_equal(fake_fabric.iov[0].iov_base, (void *)0x10000);
+        assert_int_equal(fake_fabric.iov[0].iov_len, LEN);
+        test_finish();
+    }
+}
+
+/* libfabric indexes tables by iface and device. */
+TEST(peermem__iface_or_device_that_has_no_name__refused_before_it_is_asked)
+{
+    struct world world = tcp_world;
+
+    world.hmem = true;
+    begin(&world);
+    assert_int_equal(reg_claimed(6, 3), -EOPNOTSUPP);
+    assert_refused(HMREG_PATH_PEERMEM, "libfabric-lacks-iface", "has no iface 6");
+    assert_int_equal(reg_claimed(HMREG_IFACE_NEURON, HMREG_DEVICE_ANY), -EOPNOTSUPP);
+    assert_refused(HMREG_PATH_PEERMEM, "device-unknown", "names none");
+    assert_refused(HMREG_PATH_MAPPED, "no-dmabuf-export", "no runtime of neuron");
+    assert_int_equal(fake_fabric.regs, 0);
+    test_finish();
+    begin(&tcp_world);
+    assert_int_equal(reg_claimed(HMREG_IFACE_NEURON, 3), -EOPNOTSUPP);
+    assert_refused(HMREG_PATH_PEERMEM, "no-fi-hmem", "FI_HMEM");
+    assert_int_equal(fake_fabric.regs, 0);
+}
+
 TEST(peermem__libfabric_without_the_runtime__says_so)
 {
     struct world world = tcp_world;

@@ -140,7 +140,7 @@ TEST(claim__disagrees_or_cannot_be__inval_before_the_fabric)
         {fixture.memory[1], HMREG_IFACE_CUDA, 2, 0, "device is 2; cuda has 2 devices"},
         {fixture.memory[1], HMREG_IFACE_CUDA, -2, 0, "device is -2"},
         {fixture.memory[1], HMREG_IFACE_MAX + 1, 0, 0, "iface is 16"},
-        {fixture.memory[1], HMREG_IFACE_COUNT, 0, 0, "iface neuron: hmreg has no runtime"},
+        {fixture.memory[1], HMREG_IFACE_COUNT, 0, 0, "says neuron, the memory is cuda"},
         {fixture.memory[1], (enum hmreg_iface) - 1, 0, 0, "iface is -1"},
         {fixture.memory[1], HMREG_IFACE_CUDA, 1, HMREG_HMEM_HOST_ALLOC, "HMREG_HMEM_HOST_ALLOC"},
         {host, HMREG_IFACE_SYSTEM, 0, HMREG_HMEM_DEVICE_ONLY, "HMREG_HMEM_DEVICE_ONLY"},

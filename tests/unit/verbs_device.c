@@ -256,6 +256,53 @@ TEST(reg__client_refuses__reason_and_remedy)
                   "dmesg may say more");
 }
 
+/* Nothing is mapped there for the CPU. */
+static int reg_claimed(enum hmreg_iface iface, struct hmreg_mr **mr)
+{
+    struct iovec iov = {(void *)0x10000, 4096};
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .iov = &iov,
+                                 .iov_count = 1,
+                                 .access = HMREG_SEND,
+                                 .claim_iface = HMREG_CLAIM_TRUSTED,
+                                 .iface = iface,
+                                 .device = HMREG_DEVICE_ANY};
+
+    return hmreg_mr_regattr(fixture.domain, &attr, 0, mr);
+}
+
+/* libibverbs' call has no iface. */
+TEST(reg__iface_without_runtime__by_address_where_a_client_is)
+{
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct hmreg_mr *mr = (void *)1;
+
+    open_fixture();
+    peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
+    assert_fails(reg_claimed(HMREG_IFACE_NEURON, &mr), -EOPNOTSUPP, "no path to this neuron");
+    assert_ptr_equal(mr, (void *)1);
+    assert_int_equal(fake_verbs.regs, 0);
+    assert_ok(hmreg_mr_explain(NULL, &why));
+    assert_int_equal(why.refused, 3);
+    assert_reason(why.reasons[0], "no-dmabuf-export", -EOPNOTSUPP, 0, "give the dmabuf");
+    assert_reason(why.reasons[1], "no-peer-memory", -EOPNOTSUPP, 0, "get a client");
+    for (int iface = HMREG_IFACE_COUNT; iface <= HMREG_IFACE_MAX; iface++) {
+        peers = HMREG_IFACE_BIT(iface);
+        assert_ok(reg_claimed((enum hmreg_iface)iface, &mr));
+        assert_int_equal(path_of(mr), HMREG_PATH_PEERMEM);
+        assert_ptr_equal(fake_verbs.addr, (void *)0x10000);
+        assert_int_equal(fake_verbs.iova, 0x10000);
+        assert_int_equal(test_info_of(mr).iface, iface);
+        assert_ok(hmreg_mr_close(mr));
+    }
+    fake_verbs.reg_fails = true;
+    fake_verbs.reg_error = EFAULT;
+    assert_fails(reg_claimed(HMREG_IFACE_MAX, &mr), -EOPNOTSUPP, "no path to this iface15");
+    assert_ok(hmreg_mr_explain(NULL, &why));
+    assert_reason(why.reasons[1], "peer-memory-refused", -EFAULT, EFAULT,
+                  "does it belong to the driver that is loaded?");
+}
+
 TEST(open__order_of_the_caller__is_kept)
 {
     struct hmreg_domain_config config = {.size = sizeof(config),

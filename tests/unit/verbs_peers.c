@@ -35,7 +35,7 @@ static unsigned served(const char *name)
         make(sys, folders[i]);
     if (name)
         make(sys, name);
-    for (int iface = HMREG_IFACE_CUDA; iface < HMREG_IFACE_COUNT; iface++)
+    for (int iface = HMREG_IFACE_CUDA; iface <= HMREG_IFACE_MAX; iface++)
         if (peers_serve(sys, (enum hmreg_iface)iface))
             found |= HMREG_IFACE_BIT(iface);
     if (name)
@@ -59,6 +59,12 @@ TEST(serve__client_of_a_vendor__its_memory_only)
     assert_int_equal(served("kernel/mm/memory_peers/amdkfd"), HMREG_IFACE_BIT(HMREG_IFACE_ROCR));
 }
 
+/* Which is all that the list says of it. */
+TEST(serve__client_of_nobody_known__each_iface)
+{
+    assert_int_equal(served("kernel/mm/memory_peers/neuron"), (2u << HMREG_IFACE_MAX) - 2);
+}
+
 TEST(serve__nvidias_module_alone__cuda)
 {
     assert_int_equal(served("module/nvidia_peermem"), HMREG_IFACE_BIT(HMREG_IFACE_CUDA));
@@ -71,6 +77,7 @@ TEST(remedy__names_what_to_do)
     assert_non_null(strstr(peers_remedy(HMREG_IFACE_CUDA), "modprobe nvidia-peermem"));
     assert_non_null(strstr(peers_remedy(HMREG_IFACE_ROCR), "amdgpu-dkms"));
     assert_non_null(strstr(peers_remedy(HMREG_IFACE_ZE), "use dmabuf"));
+    assert_non_null(strstr(peers_remedy(HMREG_IFACE_NEURON), "load the one of its driver"));
 }
 
 TEST_MAIN()
