@@ -36,11 +36,11 @@
 #include <string.h>
 #include <time.h>
 
-#define UNKNOWN_MOST  4 /* regions for an error that may mean that something is full */
-#define TAKEN_MOST    16
-#define REMEMBERED_NS INT64_C(10000000000)
-#define WAITS_MOST                                                                                 \
-    64 /* for other threads, of a millisecond or, for the library's, while it works */
+#define UNKNOWN_MOST    4 /* regions for an error that may mean that something is full */
+#define TAKEN_MOST      16
+#define REMEMBERED_NS   INT64_C(10000000000)
+#define WAITS_MOST      64   /* for others, of a millisecond, or while the library's thread works */
+#define LONG_WAITS_MOST 1024 /* the same while regions of others are deregistered */
 
 #define BIT(kind) (1u << (kind))
 
@@ -498,21 +498,31 @@ static int add_idle(struct cache_set *set, void *context)
     return sum->bytes >= sum->most;
 }
 
+/* What the region locks besides what it has locked, or is about to. */
+static uint64_t still_locks(const struct room *room)
+{
+    uint64_t others = atomic_load(room->locked);
+
+    return room->locks > others + room->bytes ? room->locks - others : room->bytes;
+}
+
 /* Does the region, with what is not registered of it yet, exceed the limit of locked memory even
- * without what is idle? */
+ * without what is idle? Its other registrations are read last: what others make meanwhile is not
+ * counted twice. */
 static bool exceeds_locked(struct room *room)
 {
     struct sum idle = {.room = room};
-    uint64_t limit = locked_limit(), now;
+    uint64_t limit = locked_limit(), now, more;
 
     if (!(room->kinds & BIT(ROOM_LOCKED)))
         return false;
     if (room->locks > limit)
         return true;
     now = locked_now();
-    if (!now || room->rest > limit || now <= limit - room->rest)
+    more = still_locks(room);
+    if (!now || more > limit || now <= limit - more)
         return false;
-    idle.most = now - (limit - room->rest);
+    idle.most = now - (limit - more);
     cache_set_each(room->domain->lib, add_idle, &idle, false);
     return idle.bytes < idle.most;
 }
@@ -647,6 +657,8 @@ static bool await_others(struct room *room)
     bool others = atomic_load(&makers) || returned != room->returned || returned % ROOM_ENDED ||
                   atomic_load(&room_traffic) % ROOM_ENDED;
 
+    if (returned != room->returned && room->long_waits++ < LONG_WAITS_MOST)
+        room->waits = 0;
     if (!others || room->waits++ == WAITS_MOST)
         return false;
     rest();

@@ -111,17 +111,15 @@ static int check_mapped(struct filling *filling, int rc)
 static struct room begin_room(const struct filling *filling, size_t member, size_t part)
 {
     const struct layout *layout = filling->layout;
-    uint64_t bytes = bytes_of_part(filling, part), all = locked_by_all(filling);
-    uint64_t others = atomic_load(&filling->locked);
     struct hmreg_domain *rail = group_rail(filling->mr->domain, member);
 
     return (struct room){
         .domain = filling->mr->domain,
         .member = rail,
         .found = &filling->ranges->found[is_whole(filling) ? 0 : part],
-        .bytes = bytes,
-        .locks = all,
-        .rest = all > others + bytes ? all - others : bytes,
+        .bytes = bytes_of_part(filling, part),
+        .locks = locked_by_all(filling),
+        .locked = &filling->locked,
         .any_key = part || request_any_key(rail, &layout->request),
         .is_get = filling->mr->slot_offset,
         .returned = atomic_load(&room_returned),

@@ -25,7 +25,8 @@ void region_free(struct hmreg_mr *mr);
  */
 int region_fill(struct layout *layout, struct hmreg_mr *mr);
 
-/* The steps of region_fill(), for a job, whose threads register the parts: see core/mr/filling.h. */
+/* The steps of region_fill(), for a job, whose threads register the parts: see core/mr/filling.h.
+ */
 
 /* Prepares the region for its parts. After a failure too call filling_undo(). -ENOMEM; -EOPNOTSUPP:
  * the registrations would complete one by one in the caller's event queue. */

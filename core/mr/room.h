@@ -32,13 +32,14 @@ struct room_given {
 
 /* One registration's search for room. */
 struct room {
-    struct hmreg_domain *domain;  /* whose call it is */
-    struct hmreg_domain *member;  /* which has no room: of a group one of its members */
-    const struct resolved *found; /* the memory */
-    uint64_t bytes;               /* of the registration, in whole pages */
-    uint64_t locks;               /* bytes that the whole region locks on all members together */
-    uint64_t rest;                /* ... of these, what is not locked yet */
-    bool any_key;                 /* any key will do */
+    struct hmreg_domain *domain;    /* whose call it is */
+    struct hmreg_domain *member;    /* which has no room: of a group one of its members */
+    const struct resolved *found;   /* the memory */
+    uint64_t bytes;                 /* of the registration, in whole pages */
+    uint64_t locks;                 /* bytes that the whole region locks on all members together */
+    const _Atomic uint64_t *locked; /* ... of these, those of other registrations of the region that
+                                       are made or under way; other threads change it */
+    bool any_key;                   /* any key will do */
     bool is_get;
     /* core/cache/room.c's: */
     unsigned kinds;  /* bits of what may be full, by the last error */
@@ -46,13 +47,14 @@ struct room {
     unsigned sought; /* ... of these, for which regions give way now */
     unsigned helped; /* ... of what the last region that gave way may have helped */
     struct room_given given[ROOM_KINDS];
-    uint64_t traffic;  /* room_traffic at the last look */
-    uint64_t returned; /* room_returned by then */
-    unsigned taken;    /* how often others may have taken what had given way */
-    unsigned waits;    /* how often others may have been about to give way */
-    unsigned tries;    /* how often some have */
-    bool emptied;      /* nothing idle was left */
-    bool promised;     /* some will give way at the next call with their domain */
+    uint64_t traffic;    /* room_traffic at the last look */
+    uint64_t returned;   /* room_returned by then */
+    unsigned taken;      /* how often others may have taken what had given way */
+    unsigned long_waits; /* ... and have, since the last look */
+    unsigned waits;      /* how often others may have been about to give way */
+    unsigned tries;      /* how often some have */
+    bool emptied;        /* nothing idle was left */
+    bool promised;       /* some will give way at the next call with their domain */
 };
 
 /* The registrations of this process: the low half are those under way, the high half has how many
