@@ -167,7 +167,7 @@ static unsigned of_domain(const struct room *room, struct hmreg_domain *domain)
 
     if (locked_times(domain))
         kinds |= BIT(ROOM_LOCKED);
-    for (size_t i = 0; i < hmreg_group_count(domain); i++)
+    for (size_t i = 0; i < group_rails(domain); i++)
         kinds |= of_rail(room, group_rail(domain, i));
     return kinds;
 }
@@ -205,7 +205,7 @@ static unsigned of_entry(const struct room *room, const struct hmreg_mr *entry)
     if (body->cache >= HOST_CACHES && (enum hmreg_iface)body->iface == room->found->iface &&
         mr_device(entry) == room->found->range.device)
         kinds |= BIT(ROOM_DEVICE);
-    for (size_t i = 0; i < hmreg_group_count(entry->domain); i++)
+    for (size_t i = 0; i < group_rails(entry->domain); i++)
         if (mr_live(entry, i * mr_parts(entry)))
             kinds |= of_rail(room, group_rail(entry->domain, i));
     return kinds;
