@@ -196,11 +196,12 @@ static uint32_t numa_distance(const struct hmreg_topology *topology, int one, in
 static void measure(const struct hmreg_topology *topology, const struct spot *spot,
                     struct hmreg_nic_affinity *nic)
 {
-    const struct topology_device *device = topology_find(topology, &nic->pci);
+    const struct topology_device *device = topology_find_place(topology, &nic->pci);
 
     nic->size = sizeof(*nic);
     nic->numa_node = device ? device->place.numa_node : -1;
-    if (topology_same_pci(&spot->pci, &nic->pci))
+    if (topology_same_pci(&spot->pci, &nic->pci) ||
+        (device && device == topology_find_place(topology, &spot->pci)))
         nic->distance = HMREG_DISTANCE_SELF;
     else
         nic->distance =
@@ -333,20 +334,14 @@ static int name_domain(const struct hmreg_topology *topology, struct hmreg_domai
     return 0;
 }
 
-int hmreg_topology_order_domains(const struct hmreg_topology *topology,
-                                 const struct hmreg_place *place,
-                                 struct hmreg_domain *const *domains, size_t count, size_t *order,
-                                 enum hmreg_distance *distances)
+int topology_order_domains(const struct hmreg_topology *topology, const struct hmreg_place *place,
+                           struct hmreg_domain *const *domains, size_t count, size_t *order,
+                           enum hmreg_distance *distances)
 {
     struct hmreg_nic_affinity *list;
     struct spot spot;
     int rc;
 
-    if (!domains || !order || !count)
-        return hmreg_fail(-EINVAL, "%s",
-                          !domains ? "domains is NULL"
-                          : !order ? "order is NULL"
-                                   : "count is 0");
     rc = find_spot(topology, place, &spot);
     list = rc ? NULL : new_list(count);
     if (!list)
@@ -357,8 +352,7 @@ int hmreg_topology_order_domains(const struct hmreg_topology *topology,
         sort(topology, &spot, list, count);
     for (size_t i = 0; i < count && !rc; i++) {
         order[i] = list[i].index;
-        if (distances)
-            distances[i] = list[i].distance;
+        distances[i] = list[i].distance;
     }
     free(list);
     return rc;

@@ -31,7 +31,7 @@ static int order(const void *self, enum hmreg_iface iface, int place,
         .numa_node = place,
     };
     enum hmreg_distance distances[HMREG_GROUP_MAX];
-    int rc = hmreg_topology_order_domains(self, &at, domains, count, out, distances);
+    int rc = topology_order_domains(self, &at, domains, count, out, distances);
 
     for (size_t i = 0; i < count && !rc; i++)
         classes[i] = hmreg_distance_name(distances[i]);

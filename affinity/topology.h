@@ -68,6 +68,13 @@ int topology_clear_distances(struct hmreg_topology *topology, struct topology_no
 enum hmreg_distance topology_between(const struct hmreg_pci_place *one,
                                      const struct hmreg_pci_place *other);
 
+/* Orders domains by the distance of their NICs to a place, the nearest first. order: the indices of
+ * count domains, at least one; distances: theirs, in that order. A domain without a NIC is at an
+ * UNKNOWN distance. Errors of hmreg_topology_order_nics() and hmreg_domain_query(). */
+int topology_order_domains(const struct hmreg_topology *topology, const struct hmreg_place *place,
+                           struct hmreg_domain *const *domains, size_t count, size_t *order,
+                           enum hmreg_distance *distances);
+
 /* Adds what ROOT/sys says. What cannot be read is left out. -ENOMEM. */
 int topology_read_sysfs(struct hmreg_topology *topology, const char *root);
 /* Adds what the file says that lstopo(1) exported. As hmreg_topology_open() with config->xml. */

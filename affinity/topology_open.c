@@ -12,26 +12,12 @@
 
 /* ---- classes of distance ---------------------------------------------------------------- */
 
-static const struct {
-    const char *name, *text;
-} classes[HMREG_DISTANCE_COUNT] = {
-    [HMREG_DISTANCE_SELF] = {"X", "the device itself"},
-    [HMREG_DISTANCE_SWITCH] = {"PIX", "below one PCI switch: the short way, without the CPU"},
-    [HMREG_DISTANCE_ROOT_PORT] = {"PXB", "below one root port, through several switches"},
-    [HMREG_DISTANCE_HOST_BRIDGE] = {"PHB", "through the CPU's PCI host bridge"},
-    [HMREG_DISTANCE_NUMA_NODE] = {"NODE", "on one NUMA node, not below one host bridge"},
-    [HMREG_DISTANCE_SYSTEM] = {"SYS", "across NUMA nodes, over the link between CPUs"},
-    [HMREG_DISTANCE_UNKNOWN] = {"?", "unknown: not on the PCI bus, or the platform does not say"},
-};
-
 const char *hmreg_distance_name(enum hmreg_distance distance)
 {
-    return (unsigned)distance < HMREG_DISTANCE_COUNT ? classes[distance].name : "?";
-}
+    static const char *const names[HMREG_DISTANCE_COUNT] = {"X",    "PIX", "PXB", "PHB",
+                                                            "NODE", "SYS", "?"};
 
-const char *hmreg_distance_text(enum hmreg_distance distance)
-{
-    return (unsigned)distance < HMREG_DISTANCE_COUNT ? classes[distance].text : "?";
+    return (unsigned)distance < HMREG_DISTANCE_COUNT ? names[distance] : "?";
 }
 
 /* ---- opening ---------------------------------------------------------------------------- */
@@ -85,7 +71,7 @@ void hmreg_topology_close(struct hmreg_topology *topology)
     free(topology);
 }
 
-/* ---- places and distances --------------------------------------------------------------- */
+/* ---- places ----------------------------------------------------------------------------- */
 
 int hmreg_topology_place(const struct hmreg_topology *topology, const struct hmreg_pci *pci,
                          struct hmreg_pci_place *out)
@@ -107,19 +93,4 @@ int hmreg_topology_place(const struct hmreg_topology *topology, const struct hmr
     *out = device->place;
     out->size = size;
     return 0;
-}
-
-enum hmreg_distance hmreg_topology_distance(const struct hmreg_topology *topology,
-                                            const struct hmreg_pci *one,
-                                            const struct hmreg_pci *other)
-{
-    const struct topology_device *ours, *theirs;
-
-    if (!topology || !one || !other)
-        return HMREG_DISTANCE_UNKNOWN;
-    ours = topology_find_place(topology, one);
-    theirs = topology_find_place(topology, other);
-    if (!ours || !theirs)
-        return HMREG_DISTANCE_UNKNOWN;
-    return ours == theirs ? HMREG_DISTANCE_SELF : topology_between(&ours->place, &theirs->place);
 }

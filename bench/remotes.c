@@ -125,7 +125,7 @@ static void write_table(struct peers *peers)
 
 static void clear_table(struct peers *peers)
 {
-    hmreg_must(hmreg_table_clear(peers->table, 0, COUNT), "hmreg_table_clear");
+    hmreg_must(hmreg_table_write(peers->table, 0, COUNT, NULL, 0, 0), "hmreg_table_write");
 }
 
 static void write_and_read(struct peers *peers, uint32_t extension)

@@ -136,7 +136,7 @@ uint64_t shadow_memory(uint64_t addr, uint64_t len)
         hmreg_mr_query(mr, &info);
         if (!info.cached && info.iface == HMREG_IFACE_SYSTEM)
             check_monitor(self);
-        number = (uint64_t)(uintptr_t)hmreg_mr_native(mr);
+        number = (uint64_t)(uintptr_t)hmreg_mr_head_of(mr)->keys->native;
         hmreg_mr_put(mr);
     }
     errno = error;

@@ -177,7 +177,8 @@ static int wait_for(struct loop *loop, struct loop_why *why)
 
 static int move(struct loop *loop, const struct loop_move *move, struct loop_why *why)
 {
-    struct ibv_sge sge = {(uintptr_t)move->local, (uint32_t)move->len, hmreg_mr_lkey(move->mr)};
+    struct ibv_sge sge = {(uintptr_t)move->local, (uint32_t)move->len,
+                          hmreg_mr_head_of(move->mr)->keys->lkey};
     struct ibv_send_wr *bad, wr = {
                                  .sg_list = &sge,
                                  .num_sge = 1,

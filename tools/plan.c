@@ -35,6 +35,9 @@ struct planner {
     json_t *refusals; /* by sentence: the names of the fabrics that say it */
 };
 
+static const char *const limit_names[HMREG_PLAN_KINDS] = {
+    "max_len", "max_mr", "memlock", "descriptors", "cache_regions", "cache_bytes", "memory"};
+
 static json_t *describe_limits(const struct hmreg_plan *plan)
 {
     json_t *limits = doc_array();
@@ -43,8 +46,7 @@ static json_t *describe_limits(const struct hmreg_plan *plan)
         const struct hmreg_plan_limit *limit = &plan->limits[i];
 
         doc_add(limits,
-                doc_pack("{s:s, s:o, s:o, s:o, s:o}", "limit",
-                         hmreg_plan_kind_name((enum hmreg_plan_kind)i), "value",
+                doc_pack("{s:s, s:o, s:o, s:o, s:o}", "limit", limit_names[i], "value",
                          doc_count(limit->limit, HMREG_LIMIT_NONE), "needed",
                          doc_count(limit->needed, UINT64_MAX), "fits",
                          doc_count(limit->fits, UINT64_MAX), "text", doc_text(limit->text)));

@@ -17,10 +17,19 @@
 
 static json_t *legend(void)
 {
+    static const char *const texts[HMREG_DISTANCE_COUNT] = {
+        [HMREG_DISTANCE_SELF] = "the device itself",
+        [HMREG_DISTANCE_SWITCH] = "below one PCI switch: the short way, without the CPU",
+        [HMREG_DISTANCE_ROOT_PORT] = "below one root port, through several switches",
+        [HMREG_DISTANCE_HOST_BRIDGE] = "through the CPU's PCI host bridge",
+        [HMREG_DISTANCE_NUMA_NODE] = "on one NUMA node, not below one host bridge",
+        [HMREG_DISTANCE_SYSTEM] = "across NUMA nodes, over the link between CPUs",
+        [HMREG_DISTANCE_UNKNOWN] = "unknown: not on the PCI bus, or the platform does not say",
+    };
     json_t *words = doc_object();
 
     for (enum hmreg_distance i = 0; i < HMREG_DISTANCE_COUNT; i++)
-        doc_set(words, hmreg_distance_name(i), doc_text(hmreg_distance_text(i)));
+        doc_set(words, hmreg_distance_name(i), doc_text(texts[i]));
     return words;
 }
 

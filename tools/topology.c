@@ -38,10 +38,14 @@ static struct hmreg_pci pci_of(const char *text)
 static const char *distance_of(const struct hmreg_topology *topology, const json_t *one,
                                const json_t *other)
 {
-    struct hmreg_pci ours = pci_of(doc_words(one, "pci"));
-    struct hmreg_pci theirs = pci_of(doc_words(other, "pci"));
+    const struct hmreg_place place = {
+        .size = sizeof(place), .kind = HMREG_PLACE_PCI, .pci = pci_of(doc_words(one, "pci"))};
+    struct hmreg_nic_affinity found = {.size = sizeof(found), .distance = HMREG_DISTANCE_UNKNOWN};
+    const char *theirs = doc_words(other, "pci");
+    size_t count = 1;
 
-    return hmreg_distance_name(hmreg_topology_distance(topology, &ours, &theirs));
+    hmreg_topology_order_nics(topology, &place, &theirs, 1, &found, &count);
+    return hmreg_distance_name(found.distance);
 }
 
 static json_t *all_distances(const struct hmreg_topology *topology, const json_t *members)

@@ -47,14 +47,6 @@ const char *hmreg_monitor_name(enum hmreg_monitor monitor)
     return NAME_OF(names, monitor);
 }
 
-const char *hmreg_plan_kind_name(enum hmreg_plan_kind kind)
-{
-    static const char *const names[] = {"max_len",       "max_mr",      "memlock", "descriptors",
-                                        "cache_regions", "cache_bytes", "memory"};
-
-    return NAME_OF(names, kind);
-}
-
 const char *hmreg_version(void)
 {
     return HMREG_VERSION_STRING;

@@ -138,15 +138,6 @@ static void uncharge(struct cache *cache, const struct hmreg_mr *entry)
     count_used(cache);
 }
 
-void cache_count_in(struct cache_pool *pool)
-{
-    pthread_mutex_lock(&pool->lock);
-    for (unsigned i = 0; i < atomic_load(&pool->known_caches) && !pool->counted; i++)
-        quota_add(pool->quota, pool->caches[i].used.regions, pool->caches[i].used.bytes);
-    pool->counted = true;
-    pthread_mutex_unlock(&pool->lock);
-}
-
 static void count_retired(struct cache *cache, struct hmreg_mr *entry)
 {
     if (!entry_body(entry)->retired)
@@ -237,8 +228,11 @@ bool cache_pool_open(struct cache_pool *pool, struct hmreg_domain *domain, struc
 {
     bool exact = domain->flags & HMREG_DOMAIN_EXACT;
 
-    *pool = (struct cache_pool){
-        .domain = domain, .caches = caches, .quota = quota, .fresh = STABLE_ARRAY_FIRST};
+    *pool = (struct cache_pool){.domain = domain,
+                                .caches = caches,
+                                .quota = quota,
+                                .counted = quota_is_limit(quota),
+                                .fresh = STABLE_ARRAY_FIRST};
     pthread_mutex_init(&pool->lock, NULL);
     pthread_mutex_init(&pool->emptying, NULL);
     pthread_cond_init(&pool->decided, NULL);
@@ -531,9 +525,22 @@ unsigned cache_entries(struct cache_pool *pool)
     return count;
 }
 
+/* Of a retired entry that is being deregistered the variant may be gone. */
+static void describe_held(const struct cache_pool *pool, const struct hmreg_mr *entry,
+                          struct cache_held *held)
+{
+    const struct variant *variant =
+        entry_body(entry)->state != CACHE_ENDING ? entry_variant(entry) : NULL;
+    bool list = variant && variant->key.count;
+
+    held->pins = entry_pins(pool, entry);
+    held->addr = list ? variant->segments[0].start : entry->node.start;
+    held->len = list ? variant->len : entry->node.end - entry->node.start;
+}
+
 /* Adds the pinned ones of the next CACHE_PASSED entries to *held, and advances *next behind these.
  * True: others follow. The lock is not held for longer, however many entries there are. */
-static bool count_held(struct cache_pool *pool, uint32_t *next, unsigned *held)
+static bool count_held(struct cache_pool *pool, uint32_t *next, struct cache_held *held)
 {
     uint32_t end = *next + CACHE_PASSED;
     bool more;
@@ -542,17 +549,18 @@ static bool count_held(struct cache_pool *pool, uint32_t *next, unsigned *held)
     for (; *next < pool->fresh && *next < end; ++*next) {
         const struct hmreg_mr *entry = cache_entry_at(pool, *next);
 
-        *held += entry_body(entry)->state != CACHE_FREE && entry_pins(pool, entry);
+        if (entry_body(entry)->state != CACHE_FREE && entry_pins(pool, entry) && !held->count++)
+            describe_held(pool, entry, held);
     }
     more = *next < pool->fresh;
     pthread_mutex_unlock(&pool->lock);
     return more;
 }
 
-unsigned cache_held(struct cache_pool *pool)
+struct cache_held cache_held(struct cache_pool *pool)
 {
+    struct cache_held held = {.count = 0};
     uint32_t next = STABLE_ARRAY_FIRST;
-    unsigned held = 0;
 
     while (count_held(pool, &next, &held))
         ;

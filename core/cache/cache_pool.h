@@ -83,8 +83,8 @@ struct cache_pool {
     atomic_uint known_caches; /* the caches after these are for devices that are not known yet;
                                  grows under the lock */
     struct quota *quota;      /* shared by all domains' caches */
-    bool counted;     /* the quota limits something, and includes the usage of these caches */
-    unsigned waiters; /* threads that wait for `decided` */
+    bool counted;             /* the quota limits something: these caches are charged to it */
+    unsigned waiters;         /* threads that wait for `decided` */
     /* The first free entry; 0: none. [1]: those that end with their last put, which stay so. */
     uint32_t free[2];
     bool check_puts;               /* see put_check.h */
@@ -298,8 +298,6 @@ void cache_unpublish_unlinked(struct cache *cache, struct hmreg_mr *entry);
 bool cache_grow(struct cache *cache, const struct cache_want *want);
 /* Frees retired entries, a few; their regions are deregistered or never were registered. */
 void cache_free_entries(struct cache_pool *pool, struct hmreg_mr *const *entries, unsigned count);
-/* The quota includes the usage of these caches from now on. */
-void cache_count_in(struct cache_pool *pool);
 
 /* Retires `most` of the unpublished entries at most: finds out which are pinned, by one barrier in
  * every thread for all of them. */
@@ -317,8 +315,15 @@ void cache_serve(struct cache_pool *pool, bool served);
  * not wait for the lock: true while another thread has it. */
 bool cache_needs_reaper(struct cache_pool *pool);
 
-/* The number of entries in use, in any state; and of those that are pinned. */
+/* The number of entries in use, in any state. */
 unsigned cache_entries(struct cache_pool *pool);
-unsigned cache_held(struct cache_pool *pool);
+
+/* The pinned entries, and the range and pins of the first; of a list, its first range's address and
+ * the length of all. */
+struct cache_held {
+    unsigned count, pins;
+    uint64_t addr, len;
+};
+struct cache_held cache_held(struct cache_pool *pool);
 
 #endif

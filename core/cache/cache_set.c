@@ -147,8 +147,6 @@ void cache_set_join(struct cache_set *set)
     pthread_mutex_lock(&lib->sets_lock);
     set->next = lib->sets;
     lib->sets = set;
-    if (quota_is_limit(&lib->quota))
-        cache_count_in(&set->pool);
     pthread_mutex_unlock(&lib->sets_lock);
 }
 
@@ -586,18 +584,8 @@ void cache_set_rest(struct cache_set *set)
 
 void cache_set_limits(struct cache_set *set, uint64_t *max_regions, uint64_t *max_bytes)
 {
-    pthread_mutex_lock(&set->pool.lock);
     *max_regions = set->caches[0].limit.regions;
     *max_bytes = set->caches[0].limit.bytes;
-    pthread_mutex_unlock(&set->pool.lock);
-}
-
-void cache_set_change_limits(struct cache_set *set, uint64_t max_regions, uint64_t max_bytes)
-{
-    cache_drain_all(&set->pool); /* entries whose memory changed make room first */
-    for (unsigned i = 0; i < cache_set_count(set); i++)
-        cache_change_limits(&set->caches[i], max_regions, max_bytes);
-    cache_set_free_unpublished(set);
 }
 
 static bool evict_of(struct cache_set *set, struct cache *first, enum cache_for who,
@@ -663,7 +651,7 @@ int cache_set_each(struct hmreg *lib, int (*call)(struct cache_set *set, void *c
 bool cache_set_evict_anywhere(struct hmreg *lib, struct cache_set *own, struct cache *first,
                               unsigned *visits)
 {
-    bool done = own && evict_own(own, first, visits);
+    bool done = evict_own(own, first, visits);
 
     if (done)
         return true;
@@ -674,28 +662,6 @@ bool cache_set_evict_anywhere(struct hmreg *lib, struct cache_set *own, struct c
     }
     pthread_mutex_unlock(&lib->sets_lock);
     return done;
-}
-
-/* Caches are charged to the quota from when it first is a limit. */
-static void change_quota(struct hmreg *lib, uint64_t max_regions, uint64_t max_bytes)
-{
-    pthread_mutex_lock(&lib->sets_lock);
-    quota_change(&lib->quota, max_regions, max_bytes);
-    for (struct cache_set *set = lib->sets; set && quota_is_limit(&lib->quota); set = set->next)
-        cache_count_in(&set->pool);
-    pthread_mutex_unlock(&lib->sets_lock);
-}
-
-int hmreg_set_limits(struct hmreg *lib, uint64_t max_regions, uint64_t max_bytes)
-{
-    int rc = context_check(lib);
-
-    if (rc)
-        return rc;
-    change_quota(lib, max_regions, max_bytes);
-    while (quota_is_exceeded(&lib->quota) && cache_set_evict_anywhere(lib, NULL, NULL, NULL))
-        ;
-    return 0;
 }
 
 /* Applies the changes to the caches of the groups that have this member: their regions are
@@ -728,26 +694,14 @@ void hmreg_domain_settle(struct hmreg_domain *domain)
 /* ---- queries ---------------------------------------------------------------------------- */
 
 /* Entries that the reaper examines are in no list: reaper_pause() waits for its current step. */
-static void examine_all(struct cache_set *set)
+void cache_set_stats(struct cache_set *set, struct hmreg_stats *out)
 {
     cache_drain_all(&set->pool);
     reaper_pause(&set->reaper);
     cache_examine(&set->pool, UINT_MAX);
     reaper_resume(&set->reaper);
-}
-
-void cache_set_stats(struct cache_set *set, struct hmreg_stats *out)
-{
-    examine_all(set);
     for (unsigned i = 0; i < cache_set_count(set); i++)
         cache_stats_sum(&set->caches[i].stats, out);
-}
-
-void cache_set_stats_of(struct cache_set *set, enum hmreg_iface iface, int device,
-                        struct hmreg_stats *out)
-{
-    examine_all(set);
-    cache_stats_sum(&cache_set_at(set, iface, device)->stats, out);
 }
 
 static __attribute__((noinline)) bool are_segments_found(struct cache_set *set,

@@ -89,11 +89,8 @@ void cache_set_leave(struct cache_set *set);
 /* Call it after cache_set_leave() and a flush that returned 0. */
 void cache_set_free(struct cache_set *set);
 
-/* Adds the counts of all caches, or of the one that cache_set_at() names, to *out. Both wait for
- * the reaper's current step. */
+/* Adds the counts of all caches to *out. It waits for the reaper's current step. */
 void cache_set_stats(struct cache_set *set, struct hmreg_stats *out);
-void cache_set_stats_of(struct cache_set *set, enum hmreg_iface iface, int device,
-                        struct hmreg_stats *out);
 
 /* Calls the domain's callback `made`, once the region is registered and not published yet; `ended`
  * is called once for it, before the first try to deregister it. The thread's last error stays. */
@@ -107,12 +104,11 @@ void cache_set_free_evicted(struct cache_set *set, unsigned count);
 void cache_set_free_entry(struct cache_set *set, struct hmreg_mr *entry);
 void cache_set_release(struct cache_set *set, struct hmreg_mr *entry);
 
-/* The limits of each cache. A change evicts idle regions while the cache exceeds the new limits. */
+/* The limits of each cache, which do not change. */
 void cache_set_limits(struct cache_set *set, uint64_t *max_regions, uint64_t *max_bytes);
-void cache_set_change_limits(struct cache_set *set, uint64_t max_regions, uint64_t max_bytes);
 
 /* Evicts one idle region for the limit of all caches together: from `first` if possible, else from
- * the rest of `own` (which contains `first`; NULL: none), else from another domain, whose own calls
+ * the rest of `own` (which contains `first`), else from another domain, whose own calls
  * or reaper deregister it. False: no region is idle. visits: as for cache_evict(). */
 bool cache_set_evict_anywhere(struct hmreg *lib, struct cache_set *own, struct cache *first,
                               unsigned *visits);

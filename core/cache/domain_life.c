@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The life of a domain: hmreg_domain_create(), which providers call, and hmreg_domain_close(),
- * which refuses while objects of the domain are open; in between, its queries, limits, flushes and
+ * which refuses while objects of the domain are open; in between, its queries, flushes and
  * statistics.
  */
 #include "core/base/error.h"
@@ -78,25 +78,12 @@ destroy_self:
     return rc;
 }
 
-/* A cached region that is held. */
-static int find_held(const struct hmreg_entry_info *entry, void *held)
+static int fail_held(const struct cache_held *held)
 {
-    if (!entry->pins)
-        return 0;
-    *(struct hmreg_entry_info *)held = *entry;
-    return 1;
-}
-
-static int fail_held(struct hmreg_domain *domain, unsigned count)
-{
-    struct hmreg_entry_info held = {.size = 0};
-
-    hmreg_domain_dump(domain, find_held, &held);
     return hmreg_fail(-EBUSY,
                       "%u cached regions of this domain are held, such as that of %" PRIu64
-                      " bytes at %#" PRIx64 " (%" PRIu64 " gets without a put); "
-                      "hmreg_domain_dump() lists them",
-                      count, held.len, held.addr, held.pins);
+                      " bytes at %#" PRIx64 " (%u gets without a put)",
+                      held->count, held->len, held->addr, held->pins);
 }
 
 /* owners: groups that close it with themselves, 0 or 1 */
@@ -114,12 +101,12 @@ static int check_closed(struct hmreg_domain *domain, unsigned owners)
         {atomic_load(&domain->groups) - owners, "groups"},
         {atomic_load(&domain->jobs), "jobs"},
     };
-    unsigned held = cache_held(&domain->caches->pool);
+    struct cache_held held = cache_held(&domain->caches->pool);
 
     for (size_t i = 0; i < sizeof(open) / sizeof(open[0]); i++)
         if (open[i].count)
             return hmreg_fail(-EBUSY, "%u %s of this domain are open", open[i].count, open[i].what);
-    return held ? fail_held(domain, held) : 0;
+    return held.count ? fail_held(&held) : 0;
 }
 
 /* Deregisters the domain's cached regions, so that it can end. -EBUSY: it stays open. */
@@ -233,19 +220,6 @@ int hmreg_domain_query(struct hmreg_domain *domain, struct hmreg_domain_info *ou
     return 0;
 }
 
-int hmreg_domain_set_limits(struct hmreg_domain *domain, uint64_t max_regions, uint64_t max_bytes)
-{
-    int rc = domain_check(domain);
-
-    if (rc)
-        return rc;
-    if (domain->flags & HMREG_DOMAIN_NO_CACHE)
-        return hmreg_fail(-EINVAL, "this domain was opened without a cache: by its flags, by a "
-                                   "limit of 0, or because its fabric has a cache of its own");
-    cache_set_change_limits(domain->caches, max_regions, max_bytes);
-    return 0;
-}
-
 int hmreg_domain_flush(struct hmreg_domain *domain)
 {
     int rc = domain_check(domain);
@@ -268,39 +242,15 @@ int hmreg_domain_progress(struct hmreg_domain *domain)
     return rc;
 }
 
-static int check_stats(const struct hmreg_domain *domain, const struct hmreg_stats *out)
-{
-    int rc = domain_check(domain);
-
-    return rc ? rc : validate_out(out, sizeof(*out), "struct hmreg_stats");
-}
-
 int hmreg_domain_stats(struct hmreg_domain *domain, struct hmreg_stats *out)
 {
     struct hmreg_stats stats = {0};
-    int rc = check_stats(domain, out);
+    int rc = domain_check(domain);
 
+    rc = rc ? rc : validate_out(out, sizeof(*out), "struct hmreg_stats");
     if (rc)
         return rc;
     cache_set_stats(domain->caches, &stats);
-    validate_copy_out(out, &stats, sizeof(stats));
-    return 0;
-}
-
-int hmreg_domain_cache_stats(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
-                             struct hmreg_stats *out)
-{
-    struct hmreg_stats stats = {0};
-    int rc = check_stats(domain, out);
-
-    rc = rc ? rc : validate_iface(iface);
-    if (!rc && device != -1)
-        rc = domain_check_device(domain, iface, device);
-    if (rc)
-        return rc;
-    if (iface == HMREG_IFACE_SYSTEM)
-        device = -1;
-    cache_set_stats_of(domain->caches, iface, device, &stats);
     validate_copy_out(out, &stats, sizeof(stats));
     return 0;
 }

@@ -314,27 +314,6 @@ uint64_t cache_idle_bytes(struct cache *cache, const struct cache_need *need, ui
     return bytes;
 }
 
-static bool is_over(struct cache *cache)
-{
-    bool over;
-
-    pthread_mutex_lock(&cache->pool->lock);
-    over = cache->used.regions > cache->limit.regions || cache->used.bytes > cache->limit.bytes;
-    pthread_mutex_unlock(&cache->pool->lock);
-    return over;
-}
-
-void cache_change_limits(struct cache *cache, uint64_t max_regions, uint64_t max_bytes)
-{
-    pthread_mutex_lock(&cache->pool->lock);
-    cache->limit = (struct cache_use){max_regions, max_bytes};
-    cache_stats_set(&cache->stats, STATS_LIMIT_REGIONS, max_regions);
-    cache_stats_set(&cache->stats, STATS_LIMIT_BYTES, max_bytes);
-    pthread_mutex_unlock(&cache->pool->lock);
-    while (is_over(cache) && cache_evict(cache, 1, &for_limit, NULL, NULL))
-        ;
-}
-
 /* ---- room in advance --------------------------------------------------------------------- */
 
 /* Is the wanted region still without room, but can have it? *look: it is not known yet. */

@@ -80,8 +80,6 @@ unsigned cache_evict(struct cache *cache, unsigned count, const struct cache_nee
                      unsigned *visits, uint64_t *bytes);
 /* The bytes of the idle entries that may help; it stops at `most`. Asks of each once. */
 uint64_t cache_idle_bytes(struct cache *cache, const struct cache_need *need, uint64_t most);
-/* Changes the limits, and evicts idle entries while the cache exceeds them. */
-void cache_change_limits(struct cache *cache, uint64_t max_regions, uint64_t max_bytes);
 /* Retires every idle entry of one cache; NULL: of all. Returns how many. */
 unsigned cache_empty(struct cache_pool *pool, const struct cache *only);
 

@@ -61,9 +61,9 @@ static int check_endpoint_fields(const struct hmreg_domain *domain,
                                    "one for each rail");
     if (attr->endpoint && attr->endpoints)
         return hmreg_fail(-EINVAL, "endpoint and endpoints are set; set one of them");
-    if (attr->endpoints && attr->endpoint_count != hmreg_group_count(domain))
+    if (attr->endpoints && attr->endpoint_count != group_rails(domain))
         return hmreg_fail(-EINVAL, "endpoint_count is %zu; the domain has %zu rails",
-                          attr->endpoint_count, hmreg_group_count(domain));
+                          attr->endpoint_count, group_rails(domain));
     return 0;
 }
 
@@ -74,7 +74,7 @@ static int check_endpoints(struct hmreg_domain *domain, struct attributes *attri
     int rc = check_endpoint_fields(domain, &attributes->attr);
     bool any = false;
 
-    for (size_t i = 0; !rc && request->endpoints && i < hmreg_group_count(domain); i++) {
+    for (size_t i = 0; !rc && request->endpoints && i < group_rails(domain); i++) {
         any |= request->endpoints[i] != NULL;
         rc = check_endpoint(group_rail(domain, i), i, group_binds(domain, request->rails, i),
                             request->endpoints[i]);

@@ -567,7 +567,7 @@ bool get_may_share(struct hmreg_domain *domain, const struct request *request)
 {
     if (request->endpoints || !(domain->caps.mr_mode & HMREG_MR_ENDPOINT))
         return true;
-    for (size_t i = 0; i < hmreg_group_count(domain); i++)
+    for (size_t i = 0; i < group_rails(domain); i++)
         if (group_binds(domain, request->rails, i))
             return false;
     return true;

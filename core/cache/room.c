@@ -166,7 +166,7 @@ static unsigned of_domain(const struct room *room, struct hmreg_domain *domain)
 
     if (locked_times(domain))
         kinds |= BIT(ROOM_LOCKED);
-    for (size_t i = 0; i < hmreg_group_count(domain); i++)
+    for (size_t i = 0; i < group_rails(domain); i++)
         kinds |= of_rail(room, group_rail(domain, i));
     return kinds;
 }
@@ -204,7 +204,7 @@ static unsigned of_entry(const struct room *room, const struct hmreg_mr *entry)
     if (body->cache >= HOST_CACHES && (enum hmreg_iface)body->iface == room->found->iface &&
         mr_device(entry) == room->found->range.device)
         kinds |= BIT(ROOM_DEVICE);
-    for (size_t i = 0; i < hmreg_group_count(entry->domain); i++)
+    for (size_t i = 0; i < group_rails(entry->domain); i++)
         if (mr_live(entry, i * mr_parts(entry)))
             kinds |= of_rail(room, group_rail(entry->domain, i));
     return kinds;
@@ -362,23 +362,30 @@ static void rest(void)
     nanosleep(&pause, NULL);
 }
 
-/* Waits until `count` regions of the set were freed since `before` was read. */
-static void await_freed(struct cache_set *set, unsigned before, unsigned count)
-{
-    for (int i = 0; i < WAITS_MOST && atomic_load(&set->pool.freed) - before < count; i++) {
-        if (!reaper_hurry(&set->reaper))
-            return;
-        if (atomic_load(&set->pool.freed) - before < count)
-            rest(); /* another thread has them */
-    }
-}
-
 static bool has_ended(struct cache_set *set)
 {
     struct cache_pool *pool = &set->pool;
 
     return atomic_load(&pool->unpublished.count) || atomic_load(&pool->settled.count) ||
            atomic_load(&pool->to_free.count);
+}
+
+/* Are some of `count` regions that have ended since `before` was read not freed yet? The count of
+ * those that were freed may be of others. */
+static bool is_freeing(struct cache_set *set, unsigned before, unsigned count)
+{
+    return atomic_load(&set->pool.freed) - before < count || has_ended(set) ||
+           atomic_load(&set->reaping);
+}
+
+static void await_freed(struct cache_set *set, unsigned before, unsigned count)
+{
+    for (int i = 0; i < WAITS_MOST && is_freeing(set, before, count); i++) {
+        if (!reaper_hurry(&set->reaper))
+            return;
+        if (is_freeing(set, before, count))
+            rest(); /* another thread has them */
+    }
 }
 
 /* Regions that have ended before, and that its next call will free, are promised first. */

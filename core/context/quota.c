@@ -8,9 +8,7 @@
 
 void quota_init(struct quota *quota, uint64_t max_regions, uint64_t max_bytes)
 {
-    *quota = (struct quota){.regions = 0};
-    atomic_init(&quota->max_regions, max_regions);
-    atomic_init(&quota->max_bytes, max_bytes);
+    *quota = (struct quota){.max_regions = max_regions, .max_bytes = max_bytes};
     pthread_mutex_init(&quota->lock, NULL);
 }
 
@@ -19,18 +17,9 @@ void quota_destroy(struct quota *quota)
     pthread_mutex_destroy(&quota->lock);
 }
 
-void quota_change(struct quota *quota, uint64_t max_regions, uint64_t max_bytes)
-{
-    pthread_mutex_lock(&quota->lock);
-    quota->max_regions = max_regions;
-    quota->max_bytes = max_bytes;
-    pthread_mutex_unlock(&quota->lock);
-}
-
 bool quota_never_fits(const struct quota *quota, uint64_t bytes)
 {
-    return !atomic_load_explicit(&quota->max_regions, memory_order_relaxed) ||
-           bytes > atomic_load_explicit(&quota->max_bytes, memory_order_relaxed);
+    return !quota->max_regions || bytes > quota->max_bytes;
 }
 
 /* ---- with the lock held ----------------------------------------------------------------- */
@@ -68,23 +57,7 @@ void quota_give(struct quota *quota, uint64_t regions, uint64_t bytes)
     pthread_mutex_unlock(&quota->lock);
 }
 
-void quota_add(struct quota *quota, uint64_t regions, uint64_t bytes)
-{
-    quota_give(quota, -regions, -bytes);
-}
-
 bool quota_is_limit(const struct quota *quota)
 {
-    return atomic_load(&quota->max_regions) != HMREG_LIMIT_NONE ||
-           atomic_load(&quota->max_bytes) != HMREG_LIMIT_NONE;
-}
-
-bool quota_is_exceeded(struct quota *quota)
-{
-    bool exceeded;
-
-    pthread_mutex_lock(&quota->lock);
-    exceeded = quota->regions > quota->max_regions || quota->bytes > quota->max_bytes;
-    pthread_mutex_unlock(&quota->lock);
-    return exceeded;
+    return quota->max_regions != HMREG_LIMIT_NONE || quota->max_bytes != HMREG_LIMIT_NONE;
 }

@@ -6,20 +6,18 @@
 #define HMREG_CORE_CONTEXT_QUOTA_H
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 /* Lock order: a cache's lock, then this one. */
 struct quota {
     pthread_mutex_t lock;
-    uint64_t regions, bytes; /* charged; above the limits only after those were lowered */
-    _Atomic uint64_t max_regions, max_bytes; /* written under the lock */
+    uint64_t regions, bytes;         /* charged */
+    uint64_t max_regions, max_bytes; /* they do not change */
 };
 
 void quota_init(struct quota *quota, uint64_t max_regions, uint64_t max_bytes);
 void quota_destroy(struct quota *quota);
-void quota_change(struct quota *quota, uint64_t max_regions, uint64_t max_bytes);
 
 enum quota_answer {
     QUOTA_TAKEN, /* charged */
@@ -33,14 +31,10 @@ bool quota_never_fits(const struct quota *quota, uint64_t bytes);
 
 /* Charges a region of so many bytes if it fits. */
 enum quota_answer quota_take(struct quota *quota, uint64_t bytes);
-/* give: credits what is no longer cached; add: charges what was not counted before. */
+/* Credits what is no longer cached. */
 void quota_give(struct quota *quota, uint64_t regions, uint64_t bytes);
-void quota_add(struct quota *quota, uint64_t regions, uint64_t bytes);
 
 /* Is there a limit? If not, caches are not counted. */
 bool quota_is_limit(const struct quota *quota);
-
-/* Is more charged than the limits allow? */
-bool quota_is_exceeded(struct quota *quota);
 
 #endif

@@ -225,12 +225,12 @@ void hmreg_mr_pending(struct hmreg_mr *mr);
 void hmreg_mr_complete(struct hmreg_mr *mr);
 
 /* A subrange of a region for which the provider makes a key besides the region's own, as a memory
- * window has. generation: the key's, later than that of any registration or key before it. */
+ * window has. base: the address of the first byte in RMA calls. */
 struct provider_subrange {
     void *self; /* the provider's part of the domain */
     const struct hmreg_mr_keys *made;
     enum hmreg_path path;
-    uint64_t base, len, generation; /* base: the address of the first byte in RMA calls */
+    uint64_t base, len;
 };
 
 /* Finds [addr, addr + len) in a region of one registration, whatever rights it has, of a domain of
@@ -238,11 +238,6 @@ struct provider_subrange {
  * several registrations. */
 int hmreg_mr_subrange(const struct hmreg_mr *mr, const char *provider_name, const void *addr,
                       size_t len, struct provider_subrange *out);
-
-/* Writes the token of such a key, for a provider without raw keys and addresses. Never fails. */
-#define PROVIDER_SUBRANGE_TOKEN_BYTES 80
-void hmreg_mr_subrange_token(const struct hmreg_mr *mr, const struct provider_subrange *subrange,
-                             uint64_t access, uint64_t key, uint8_t *out);
 
 /* The provider's private part of the remote's domain, and in *number the number of the domain whose
  * token it is (caps.number). NULL if remote is NULL or another provider's. */

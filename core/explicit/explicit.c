@@ -137,7 +137,7 @@ int hmreg_mr_regsgl(struct hmreg_domain *domain, const struct hmreg_segment *seg
 
 static int check_rails(const struct hmreg_domain *domain, uint64_t rails)
 {
-    size_t count = hmreg_group_count(domain);
+    size_t count = group_rails(domain);
 
     if (!rails)
         return 0;

@@ -176,23 +176,3 @@ struct provider_caps group_caps(const struct group *group)
     }
     return caps;
 }
-
-/* ---- queries ---------------------------------------------------------------------------- */
-
-size_t hmreg_group_count(const struct hmreg_domain *domain)
-{
-    if (!domain)
-        return 0;
-    return domain->group ? domain->group->count : 1;
-}
-
-struct hmreg_domain *hmreg_group_member(struct hmreg_domain *domain, size_t rail)
-{
-    if (domain_check(domain))
-        return NULL;
-    if (rail >= hmreg_group_count(domain)) {
-        hmreg_fail(-ENOENT, "rail is %zu; the domain has %zu", rail, hmreg_group_count(domain));
-        return NULL;
-    }
-    return domain->group ? domain->group->members[rail] : domain;
-}

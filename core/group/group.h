@@ -42,6 +42,12 @@ static inline bool group_registers_on(uint64_t rails, size_t rail)
     return !rails || (rails & UINT64_C(1) << rail);
 }
 
+/* How many rails a region has; a domain that is no group has one. */
+static inline size_t group_rails(const struct hmreg_domain *domain)
+{
+    return domain->group ? domain->group->count : 1;
+}
+
 /* The member that is this rail; a domain that is no group is its own rail 0. */
 static inline struct hmreg_domain *group_rail(struct hmreg_domain *domain, size_t rail)
 {

@@ -36,14 +36,18 @@
 #define EXIT_PATIENCE_NS 500000000
 #define NEVER_NS         INT64_MAX
 
+enum job_state { JOB_RUNNING, JOB_DONE, JOB_FAILED, JOB_CANCELED };
+
 struct hmreg_job {
     pthread_mutex_t lock;
-    pthread_cond_t changed;     /* any field below */
-    struct hmreg_job_info info; /* what hmreg_job_query() returns */
-    size_t next;                /* the lowest piece that no worker has taken */
-    size_t made;                /* pieces */
-    unsigned working;           /* threads in work() */
-    bool waited;                /* a thread in hmreg_job_wait() registers */
+    pthread_cond_t changed; /* any field below */
+    enum job_state state;
+    uint64_t total, done; /* bytes of the range, and of these registered */
+    unsigned pieces, workers;
+    size_t next;      /* the lowest piece that no worker has taken */
+    size_t made;      /* pieces */
+    unsigned working; /* threads in work() */
+    bool waited;      /* a thread in hmreg_job_wait() registers */
     bool canceled, failed;
     size_t failed_piece; /* the lowest that failed, of which are: */
     struct hmreg_error failure;
@@ -119,7 +123,7 @@ static bool enter_piece(bool is_thread)
 /* No further piece is to be taken. */
 static bool is_over(const struct hmreg_job *job)
 {
-    return job->failed || job->canceled || job->next == job->info.pieces;
+    return job->failed || job->canceled || job->next == job->pieces;
 }
 
 /* Keeps the thread's last error. reasons: why every path refused, if one of the job's threads
@@ -144,11 +148,11 @@ static void report(struct hmreg_job *job)
         return;
     job->reporting = true;
     job->reporter = pthread_self();
-    while (job->reported < job->info.done) {
-        uint64_t done = job->reported = job->info.done;
+    while (job->reported < job->done) {
+        uint64_t done = job->reported = job->done;
 
         pthread_mutex_unlock(&job->lock);
-        job->config.progress(job, done, job->info.total, job->config.progress_context);
+        job->config.progress(job, done, job->total, job->config.progress_context);
         pthread_mutex_lock(&job->lock);
     }
     job->reporting = false;
@@ -175,10 +179,10 @@ static int fill_piece(struct hmreg_job *job, size_t piece)
     hmreg_error_guard(&guard);
     rc = filling_part(&job->filling, piece);
     hmreg_error_unguard(&guard, !rc);
-    if (!rc || job->info.pieces == 1)
+    if (!rc || job->pieces == 1)
         return rc;
-    return hmreg_fail_at(rc, "piece %zu of %u, %zu bytes at %p", piece, job->info.pieces,
-                         iov->iov_len, iov->iov_base);
+    return hmreg_fail_at(rc, "piece %zu of %u, %zu bytes at %p", piece, job->pieces, iov->iov_len,
+                         iov->iov_base);
 }
 
 static void make_piece(struct hmreg_job *job, size_t piece, bool is_thread)
@@ -198,7 +202,7 @@ static void make_piece(struct hmreg_job *job, size_t piece, bool is_thread)
         job->canceled = true;
     } else {
         job->made++;
-        job->info.done += job->layout.ranges.iov[piece].iov_len;
+        job->done += job->layout.ranges.iov[piece].iov_len;
     }
     pthread_cond_broadcast(&job->changed);
     report(job);
@@ -250,24 +254,23 @@ static int publish(struct hmreg_job *job)
 /* With all pieces made or none under way. */
 static void end(struct hmreg_job *job, bool is_thread)
 {
-    enum hmreg_job_state state = job->failed                     ? HMREG_JOB_FAILED
-                                 : job->made == job->info.pieces ? HMREG_JOB_DONE
-                                                                 : HMREG_JOB_CANCELED;
+    enum job_state state = job->failed                ? JOB_FAILED
+                           : job->made == job->pieces ? JOB_DONE
+                                                      : JOB_CANCELED;
     int rc = 0;
 
     job->ending = true;
     pthread_mutex_unlock(&job->lock);
-    if (state == HMREG_JOB_DONE)
+    if (state == JOB_DONE)
         rc = publish(job);
     else
         undo(job);
     pthread_mutex_lock(&job->lock);
     if (rc) {
         keep_failure(job, 0, is_thread);
-        state = HMREG_JOB_FAILED;
+        state = JOB_FAILED;
     }
-    job->info.state = state;
-    job->info.code = job->failed ? job->failure.code : 0;
+    job->state = state;
 }
 
 /* Registers pieces until none is left, or until the deadline. With the lock held, and the thread
@@ -345,7 +348,7 @@ static bool begins_alone(struct hmreg_domain *domain, const struct request *requ
 {
     bool all_choose = true; /* the members choose their keys themselves */
 
-    for (size_t i = 0; i < hmreg_group_count(domain); i++)
+    for (size_t i = 0; i < group_rails(domain); i++)
         if (group_registers_on(request->rails, i))
             all_choose &= (group_rail(domain, i)->caps.mr_mode & HMREG_MR_PROV_KEY) != 0;
     return !all_choose && !request->any_key && (request->access & HMREG_ACCESS_REMOTE);
@@ -392,13 +395,9 @@ static int prepare(struct hmreg_job *job, struct request *request)
     if (rc)
         return rc;
     job->begins_alone = begins_alone(job->domain, &job->layout.request);
-    job->info.pieces = (unsigned)pieces->count;
-    for (size_t i = 0; i < pieces->count; i++) {
-        uint64_t len = pieces->iov[i].iov_len;
-
-        job->info.total += len;
-        job->info.piece_len = len > job->info.piece_len ? len : job->info.piece_len;
-    }
+    job->pieces = (unsigned)pieces->count;
+    for (size_t i = 0; i < pieces->count; i++)
+        job->total += pieces->iov[i].iov_len;
     return 0;
 }
 
@@ -412,7 +411,7 @@ static unsigned choose_threads(const struct hmreg_job *job, bool caller_works)
         return 0;
     if (!workers)
         workers = cpus < 1 ? 1 : cpus < MOST_CHOSEN ? (unsigned)cpus : MOST_CHOSEN;
-    return (workers < job->info.pieces ? workers : job->info.pieces) - caller_works;
+    return (workers < job->pieces ? workers : job->pieces) - caller_works;
 }
 
 /* Starts as many threads as can be. */
@@ -426,20 +425,20 @@ static int start_threads(struct hmreg_job *job, unsigned threads)
         return hmreg_fail(-ENOMEM, "hmreg has no memory for the jobs' exit handler");
     hmreg_error_guard(&guard);
     pthread_mutex_lock(&job->lock);
-    while (job->info.workers < threads && !rc) {
-        rc = thread_start(&job->thread[job->info.workers], NULL, run, job,
+    while (job->workers < threads && !rc) {
+        rc = thread_start(&job->thread[job->workers], NULL, run, job,
                           "to register pieces of a range");
         if (!rc)
-            job->working = ++job->info.workers; /* they wait for the lock */
+            job->working = ++job->workers; /* they wait for the lock */
     }
     pthread_mutex_unlock(&job->lock);
-    hmreg_error_unguard(&guard, !rc || job->info.workers);
-    return job->info.workers ? 0 : rc;
+    hmreg_error_unguard(&guard, !rc || job->workers);
+    return job->workers ? 0 : rc;
 }
 
 static void free_job(struct hmreg_job *job)
 {
-    if (job->info.state != HMREG_JOB_DONE)
+    if (job->state != JOB_DONE)
         undo(job);
     layout_free(&job->layout);
     pthread_cond_destroy(&job->changed);
@@ -533,7 +532,7 @@ static bool must_work(const struct hmreg_job *job)
 
 static void cancel(struct hmreg_job *job)
 {
-    job->canceled |= job->made < job->info.pieces;
+    job->canceled |= job->made < job->pieces;
     pthread_cond_broadcast(&job->changed);
 }
 
@@ -545,7 +544,7 @@ static void wait_until(struct hmreg_job *job, int64_t deadline)
     UNCANCELLED;
 
     hmreg_error_guard(&guard);
-    while (job->info.state == HMREG_JOB_RUNNING) {
+    while (job->state == JOB_RUNNING) {
         if (must_work(job)) {
             job->waited = true;
             job->working++;
@@ -574,17 +573,17 @@ static int fail_as_piece(const struct hmreg_job *job)
 
 static int result(struct hmreg_job *job, struct hmreg_mr **mr)
 {
-    if (job->info.state == HMREG_JOB_RUNNING)
+    if (job->state == JOB_RUNNING)
         return hmreg_fail(-EINPROGRESS,
                           "the job is not complete: %" PRIu64 " of %" PRIu64
                           " bytes are registered",
-                          job->info.done, job->info.total);
-    if (job->info.state == HMREG_JOB_FAILED)
+                          job->done, job->total);
+    if (job->state == JOB_FAILED)
         return fail_as_piece(job);
-    if (job->info.state == HMREG_JOB_CANCELED)
+    if (job->state == JOB_CANCELED)
         return hmreg_fail(-ECANCELED,
-                          "the job was cancelled after %" PRIu64 " of %" PRIu64 " bytes",
-                          job->info.done, job->info.total);
+                          "the job was cancelled after %" PRIu64 " of %" PRIu64 " bytes", job->done,
+                          job->total);
     if (!mr)
         return 0;
     if (!job->mr)
@@ -625,21 +624,6 @@ int hmreg_job_cancel(struct hmreg_job *job)
     return 0;
 }
 
-int hmreg_job_query(struct hmreg_job *job, struct hmreg_job_info *out)
-{
-    struct hmreg_job_info info;
-    int rc = check(job);
-
-    rc = rc ? rc : validate_out(out, sizeof(info), "struct hmreg_job_info");
-    if (rc)
-        return rc;
-    pthread_mutex_lock(&job->lock);
-    info = job->info;
-    pthread_mutex_unlock(&job->lock);
-    validate_copy_out(out, &info, sizeof(info));
-    return 0;
-}
-
 /* Cancels, and waits until the threads have ended. -EDEADLK. */
 static int stop(struct hmreg_job *job)
 {
@@ -652,8 +636,8 @@ static int stop(struct hmreg_job *job)
         wait_until(job, NEVER_NS);
     }
     pthread_mutex_unlock(&job->lock);
-    while (!rc && job->info.workers)
-        pthread_join(job->thread[--job->info.workers], NULL);
+    while (!rc && job->workers)
+        pthread_join(job->thread[--job->workers], NULL);
     return rc;
 }
 

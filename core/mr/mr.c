@@ -401,33 +401,6 @@ uint64_t hmreg_mr_key(const struct hmreg_mr *mr)
     return key;
 }
 
-uint32_t hmreg_mr_lkey(const struct hmreg_mr *mr)
-{
-    uint32_t lkey = own(mr).lkey;
-
-    if (lkey == HMREG_VERBS_KEY_NOTAVAIL)
-        note_parts(mr, "lkey");
-    return lkey;
-}
-
-uint32_t hmreg_mr_rkey(const struct hmreg_mr *mr)
-{
-    uint32_t rkey = own(mr).rkey;
-
-    if (rkey == HMREG_VERBS_KEY_NOTAVAIL)
-        note_parts(mr, "rkey");
-    return rkey;
-}
-
-void *hmreg_mr_native(const struct hmreg_mr *mr)
-{
-    void *native = own(mr).native;
-
-    if (!native)
-        note_parts(mr, "native object");
-    return native;
-}
-
 void *hmreg_mr_context(const struct hmreg_mr *mr)
 {
     return mr ? atomic_load(&mr_body(mr)->context) : NULL;
@@ -514,9 +487,9 @@ static void fail_rail(const struct hmreg_mr *mr, size_t rail)
     const struct natives *natives = mr_natives(mr);
     char why[192];
 
-    if (rail >= hmreg_group_count(mr->domain)) {
+    if (rail >= group_rails(mr->domain)) {
         hmreg_fail(-ENOENT, "rail is %zu; the region's domain has %zu", rail,
-                   hmreg_group_count(mr->domain));
+                   group_rails(mr->domain));
     } else if (natives->rail[rail].missing) {
         hmreg_error_restore(natives->rail[rail].missing);
     } else if (natives->order) {
@@ -535,7 +508,7 @@ struct hmreg_mr *hmreg_mr_rail(const struct hmreg_mr *mr, size_t rail)
     if (mr_check(mr))
         return NULL;
     is_group = mr_of_group(mr);
-    has = rail < hmreg_group_count(mr->domain) && (!is_group || mr_live(mr, rail * mr_parts(mr)));
+    has = rail < group_rails(mr->domain) && (!is_group || mr_live(mr, rail * mr_parts(mr)));
     if (!has)
         fail_rail(mr, rail);
     return !has ? NULL : is_group ? &mr_ext(mr)->handles[rail].mr : (struct hmreg_mr *)mr;

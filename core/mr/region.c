@@ -300,7 +300,7 @@ static void retry(struct hmreg_domain *domain, unsigned most)
 
 void undone_retry(struct hmreg_domain *domain, unsigned most)
 {
-    for (size_t i = 0; i < hmreg_group_count(domain); i++)
+    for (size_t i = 0; i < group_rails(domain); i++)
         if (undone_left(group_rail(domain, i)))
             retry(group_rail(domain, i), most);
 }
@@ -444,7 +444,7 @@ static int make_places(struct filling *filling, const struct ranges *ranges, siz
                           "with an event in the domain's queue: register each segment by itself",
                           ranges->count, domain->caps.fabric);
     filling->ranges = ranges;
-    filling->natives = natives_new(hmreg_group_count(domain), parts, ranges->iov, ranges->count);
+    filling->natives = natives_new(group_rails(domain), parts, ranges->iov, ranges->count);
     return filling->natives ? 0 : fail_memory();
 }
 

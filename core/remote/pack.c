@@ -443,32 +443,8 @@ int hmreg_mr_subrange(const struct hmreg_mr *mr, const char *provider_name, cons
         .base = begin +
                 (mr_has_iova(mr) ? mr_ext(mr)->iova : (uint64_t)(uintptr_t)mr_iov(mr, 0).iov_base),
         .len = len,
-        .generation = atomic_fetch_add(&mr_registrations, 1) + 1,
     };
     return 0;
-}
-
-void hmreg_mr_subrange_token(const struct hmreg_mr *mr, const struct provider_subrange *subrange,
-                             uint64_t access, uint64_t key, uint8_t *out)
-{
-    const struct token_segment segment = {subrange->base, subrange->len, key};
-    uint8_t bytes[TOKEN_SEGMENT_BYTES];
-    struct token token = {
-        .segments = 1,
-        .iface = mr_body(mr)->iface,
-        .extension_size = TOKEN_LIFE_BYTES,
-        .instance = mr->domain->lib->epoch,
-        .generation = subrange->generation,
-        .access = access,
-        .segment = bytes,
-        .address = bytes, /* these two have no bytes */
-        .raw = bytes,
-    };
-
-    token_put_segment(bytes, &segment);
-    strncpy(token.provider, mr->domain->ops.name, sizeof(token.provider) - 1);
-    assert(token_size(&token) == PROVIDER_SUBRANGE_TOKEN_BYTES);
-    token_write(&token, out);
 }
 
 /* ---- many tokens ------------------------------------------------------------------------ */

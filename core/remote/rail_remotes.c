@@ -22,8 +22,7 @@ static int open_rail(struct hmreg_domain *domain, const struct rails_token *toke
 
     if (rail >= token->count || !token->tokens[rail])
         return 0;
-    rc = hmreg_remote_open(hmreg_group_member(domain, rail), token->tokens[rail],
-                           token->sizes[rail], out);
+    rc = hmreg_remote_open(group_rail(domain, rail), token->tokens[rail], token->sizes[rail], out);
     return rc ? hmreg_fail_at(rc, "rail %zu", rail) : 0;
 }
 
@@ -69,9 +68,9 @@ static int check(struct hmreg_domain *domain, const void *token, struct hmreg_re
 
     rc = rc ? rc : validate_pointer(token, "token");
     rc = rc ? rc : validate_pointer(remotes, "remotes");
-    if (!rc && count != hmreg_group_count(domain))
+    if (!rc && count != group_rails(domain))
         rc = hmreg_fail(-EINVAL, "count is %zu; the domain has %zu rails", count,
-                        hmreg_group_count(domain));
+                        group_rails(domain));
     return rc;
 }
 

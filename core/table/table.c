@@ -223,15 +223,9 @@ int hmreg_table_write(struct hmreg_table *table, size_t first, size_t count, con
     struct gathered all = {.bytes = tokens, .size = size, .stride = stride};
     int rc = check_change(table, first, count);
 
-    rc = rc ? rc : validate_pointer(tokens, "tokens");
-    return rc ? rc : lock_and_write(table, first, count, &all);
-}
-
-int hmreg_table_clear(struct hmreg_table *table, size_t first, size_t count)
-{
-    int rc = check_change(table, first, count);
-
-    return rc ? rc : lock_and_write(table, first, count, NULL);
+    if (!rc && !tokens && size)
+        rc = hmreg_fail(-EINVAL, "tokens is NULL, and size is %zu", size);
+    return rc ? rc : lock_and_write(table, first, count, tokens ? &all : NULL);
 }
 
 /* ---- opening and closing ---------------------------------------------------------------- */
@@ -254,7 +248,7 @@ static int check_open(struct hmreg_domain *domain, void *memory, size_t tokens, 
 
 static bool links_hold(struct hmreg_domain *domain)
 {
-    for (size_t i = 0; i < hmreg_group_count(domain); i++)
+    for (size_t i = 0; i < group_rails(domain); i++)
         if (remote_links_hold(group_rail(domain, i)))
             return true;
     return false;
@@ -285,7 +279,7 @@ int hmreg_table_open(struct hmreg_domain *domain, void *memory, size_t tokens, u
         return hmreg_fail(-ENOMEM, "hmreg has no memory for a table");
     table->domain = domain;
     table->tokens = tokens;
-    table->rails = hmreg_group_count(domain);
+    table->rails = group_rails(domain);
     rc = fill(table, memory, flags);
     if (rc) {
         free(table->kept);

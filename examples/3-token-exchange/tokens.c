@@ -15,7 +15,7 @@
 #define BYTES 10000
 static const char text[] = "written by another process";
 
-/* Registers memory and sends its token, which lets the peer write it. */
+/* Registers memory and sends a token of its last bytes, which lets the peer write these. */
 static int offer(struct side *side, char *buffer)
 {
     struct hmreg_mr *mr = NULL;
@@ -23,7 +23,8 @@ static int offer(struct side *side, char *buffer)
     size_t size = sizeof(token), one = 1;
     int rc = hmreg_mr_reg(side->domain, buffer, BYTES, HMREG_REMOTE_WRITE, 0, 0, 0, &mr, NULL);
 
-    rc = rc ? rc : hmreg_mr_pack(mr, token, &size);
+    rc = rc ? rc
+            : hmreg_mr_pack_range(mr, buffer + BYTES - sizeof(text), sizeof(text), token, &size);
     rc = rc ? rc : side_send(side, token, size);
     rc = rc ? rc : side_receive(side, &done, &one);
     hmreg_mr_close(mr);
@@ -43,7 +44,7 @@ static int own(struct side *side)
     return rc;
 }
 
-/* Writes the last bytes of the region, which its token describes completely. */
+/* Writes what the token names, which describes it completely. */
 static int write_there(struct side *side, const struct hmreg_remote *remote)
 {
     struct hmreg_remote_info info = {.size = sizeof(info)};
@@ -51,7 +52,9 @@ static int write_there(struct side *side, const struct hmreg_remote *remote)
     uint64_t addr, key;
     int rc = hmreg_remote_query(remote, &info);
 
-    rc = rc ? rc : hmreg_remote_addr(remote, info.len - sizeof(text), sizeof(text), &addr, &key);
+    if (!rc && info.len != sizeof(text))
+        rc = -EBADMSG;
+    rc = rc ? rc : hmreg_remote_addr(remote, 0, (size_t)info.len, &addr, &key);
     rc = rc ? rc : hmreg_mr_get(side->domain, text, sizeof(text), HMREG_WRITE, &source);
     rc = rc ? rc
             : endpoint_write(&side->endpoint, text, sizeof(text), hmreg_mr_desc(source), addr, key);

@@ -164,6 +164,17 @@ void pair_close(struct pair *pair)
         close(pair->socket);
 }
 
+int pair_complete(struct pair *pair)
+{
+    struct ibv_wc wc = {.status = IBV_WC_GENERAL_ERR};
+    int polled;
+
+    do {
+        polled = ibv_poll_cq(pair->cq, 1, &wc);
+    } while (!polled);
+    return wc.status == IBV_WC_SUCCESS ? 0 : -EIO;
+}
+
 int pair_rdma(struct pair *pair, enum ibv_wr_opcode opcode, const void *local, size_t len,
               uint32_t lkey, uint64_t addr, uint32_t rkey)
 {
@@ -173,13 +184,7 @@ int pair_rdma(struct pair *pair, enum ibv_wr_opcode opcode, const void *local, s
                                    .opcode = opcode,
                                    .send_flags = IBV_SEND_SIGNALED,
                                    .wr = {.rdma = {.remote_addr = addr, .rkey = rkey}}};
-    struct ibv_wc wc = {.status = IBV_WC_GENERAL_ERR};
-    int polled, rc = ibv_post_send(pair->qp, &wr, &bad);
+    int rc = ibv_post_send(pair->qp, &wr, &bad);
 
-    if (rc)
-        return -rc;
-    do {
-        polled = ibv_poll_cq(pair->cq, 1, &wc);
-    } while (!polled);
-    return wc.status == IBV_WC_SUCCESS ? 0 : -EIO;
+    return rc ? -rc : pair_complete(pair);
 }

@@ -29,6 +29,9 @@ void pair_close(struct pair *pair);
 int pair_send(struct pair *pair, const void *bytes, size_t len);
 int pair_receive(struct pair *pair, void *bytes, size_t len);
 
+/* Waits for the completion of what was posted. -EIO: refused, or no answer. */
+int pair_complete(struct pair *pair);
+
 /* RDMA WRITE or READ; returns after completion. -EIO: refused, or no answer. */
 int pair_rdma(struct pair *pair, enum ibv_wr_opcode opcode, const void *local, size_t len,
               uint32_t lkey, uint64_t addr, uint32_t rkey);

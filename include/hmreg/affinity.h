@@ -31,9 +31,8 @@ enum hmreg_distance {
 };
 #define HMREG_DISTANCE_COUNT 7
 
-/* A class's name, such as "PIX", and a phrase that explains it; "?" for an unknown value. */
+/* A class's name, such as "PIX"; "?" for an unknown value. */
 const char *hmreg_distance_name(enum hmreg_distance distance);
-const char *hmreg_distance_text(enum hmreg_distance distance);
 
 /* ---- topologies ------------------------------------------------------------------------- */
 
@@ -79,12 +78,6 @@ struct hmreg_pci_place {
  * too small. -ENODEV: the topology has no such device. */
 int hmreg_topology_place(const struct hmreg_topology *topology, const struct hmreg_pci *pci,
                          struct hmreg_pci_place *out);
-
-/* The distance between two PCI devices. UNKNOWN if the place of one is unknown, or an argument is
- * NULL. */
-enum hmreg_distance hmreg_topology_distance(const struct hmreg_topology *topology,
-                                            const struct hmreg_pci *one,
-                                            const struct hmreg_pci *other);
 
 /* ---- affinity --------------------------------------------------------------------------- */
 
@@ -140,18 +133,6 @@ int hmreg_topology_order_nics(const struct hmreg_topology *topology,
                               const struct hmreg_place *place, const char *const *nics,
                               size_t nic_count, struct hmreg_nic_affinity *out, size_t *count);
 
-/*
- * Orders domains by the distance of their NICs to a place, the nearest first. The NIC of a domain
- * is that of hmreg_domain_query(); a domain without one (loopback, shm) is at an UNKNOWN distance.
- * order: count indices of domains; the first is the nearest domain's. distances: the distances in
- * that order, or NULL. Errors of hmreg_topology_order_nics() and, of the domains,
- * hmreg_domain_query(). -EINVAL also: domains or order is NULL, or count is 0.
- */
-int hmreg_topology_order_domains(const struct hmreg_topology *topology,
-                                 const struct hmreg_place *place,
-                                 struct hmreg_domain *const *domains, size_t count, size_t *order,
-                                 enum hmreg_distance *distances);
-
 /* ---- groups that register near ---------------------------------------------------------- */
 
 #define HMREG_NEAREST_LOCAL 0u /* all members of the nearest's class of distance */
@@ -160,7 +141,7 @@ int hmreg_topology_order_domains(const struct hmreg_topology *topology,
  * Has a group (<hmreg/group.h>) register each buffer on its nearest members alone, not on all.
  * nearest: on how many, up to HMREG_GROUP_MAX, or HMREG_NEAREST_LOCAL. The order is by the distance
  * to the buffer's device, or to the NUMA node that most of its pages are on, as of
- * hmreg_topology_order_domains(), and is found once for each device and node. A member on which the
+ * hmreg_topology_order_nics(), and is found once for each device and node. A member on which the
  * registration fails is replaced by the next nearest one; as with HMREG_GROUP_PARTIAL the
  * registration succeeds if one rail does, and a shortage fails it. Registered on all members:
  * memory at an unknown place (no page of it is in memory yet, a dmabuf of an unknown device). Rails

@@ -66,23 +66,6 @@ int hmreg_mr_get_attr(struct hmreg_domain *domain, const struct hmreg_mr_attr *a
  * is busy with the region: then later calls with the domain do. NULL is accepted. */
 void hmreg_mr_put(struct hmreg_mr *mr);
 
-/*
- * Gets a region of each range iov[0] to iov[count - 1], as count calls of hmreg_mr_get() would:
- * mrs[i] is a region of iov[i]. It takes as long as they do, one after the other. All regions or
- * none: on failure, regions got so far are put back (those just registered stay cached, unless
- * their policy is last put), and every element of mrs is NULL. Ranges may repeat or overlap, and be
- * of different memory (host, several devices). The application must not free or remap any of the
- * ranges between the call and the put of its region. More ranges than the cache's limits allow have
- * regions that are not cached. Errors of hmreg_mr_get(), for the first range that has one; the text
- * begins with the range's index, as in "iov[3]: ...". Arguments of all ranges are checked before
- * any vendor or fabric is called. -EINVAL also: iov is NULL, or count is 0.
- */
-int hmreg_mr_get_many(struct hmreg_domain *domain, const struct iovec *iov, size_t count,
-                      uint64_t access, struct hmreg_mr **mrs);
-/* Releases the regions mrs[0] to mrs[count - 1], as count calls of hmreg_mr_put() would; they may
- * be of several domains. NULL is accepted, as mrs and as an element. */
-void hmreg_mr_put_many(struct hmreg_mr *const *mrs, size_t count);
-
 /* Invalidates every cached region that overlaps [addr, addr+len), in all domains. Call it before
  * the memory is freed or remapped. A region in use is deregistered after its last put.
  * -EINVAL: lib is NULL, len is 0, or the range wraps. */
@@ -101,23 +84,6 @@ int hmreg_domain_flush(struct hmreg_domain *domain);
 int hmreg_domain_progress(struct hmreg_domain *domain);
 
 #define HMREG_STATS_TIMES 40
-
-/*
- * Changes the limits of each cache of a domain (max_regions and max_bytes of hmreg_domain_config).
- * HMREG_LIMIT_NONE: no limit; 0: nothing is cached from now on. The call evicts regions above the
- * limits that are not in use, those without a recent get first; regions in use stay and count.
- * -EINVAL: domain is NULL, or it was opened without a cache.
- */
-int hmreg_domain_set_limits(struct hmreg_domain *domain, uint64_t max_regions, uint64_t max_bytes);
-
-/*
- * Changes the limits of all caches of a library together. The initial values are
- * HMREG_CACHE_MAX_COUNT and HMREG_CACHE_MAX_SIZE of the environment, else no limit. A get that
- * would exceed them evicts from its own cache, then from its domain's other caches, then from other
- * domains. This call, and a get on another domain, evict regions of a domain but do not deregister
- * them; the next call on that domain does. -EINVAL: lib is NULL.
- */
-int hmreg_set_limits(struct hmreg *lib, uint64_t max_regions, uint64_t max_bytes);
 
 struct hmreg_stats {
     size_t size; /* sizeof(struct hmreg_stats) */
@@ -151,45 +117,6 @@ struct hmreg_stats {
 
 /* The sums over a domain's caches. -EINVAL: an argument is NULL or out->size is too small. */
 int hmreg_domain_stats(struct hmreg_domain *domain, struct hmreg_stats *out);
-
-/* The statistics of one cache. device -1: host memory; of an iface other than system, the host
- * memory that its runtime pinned. For system, 0 is the same as -1. -EINVAL: an argument is NULL,
- * out->size is too small, or no such iface. -ENODEV: no such device. */
-int hmreg_domain_cache_stats(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
-                             struct hmreg_stats *out);
-
-enum hmreg_entry_state {
-    HMREG_ENTRY_PENDING = 0,  /* being registered */
-    HMREG_ENTRY_LIVE = 1,     /* in the cache: serves gets */
-    HMREG_ENTRY_UNCACHED = 2, /* not in the cache, or no longer: deregistered after its last put, or
-                              once the fabric no longer returns -EBUSY */
-};
-
-/* One region of hmreg_mr_get(). */
-struct hmreg_entry_info {
-    size_t size; /* the library's sizeof(struct hmreg_entry_info) */
-    enum hmreg_iface iface;
-    int device;           /* -1: host memory */
-    enum hmreg_path path; /* HMREG_PATH_NONE: not registered yet */
-    enum hmreg_entry_state state;
-    uint64_t addr, len; /* the range */
-    uint64_t access;
-    uint64_t identity; /* the allocation's, as in hmreg_mem_info */
-    uint64_t key;      /* HMREG_KEY_NOTAVAIL: none, or not registered yet */
-    uint64_t pins;     /* gets without a put yet, and waiting threads; a snapshot */
-    int unused;        /* 1: no get since eviction last considered it, so it may be evicted next */
-};
-
-/*
- * Calls visit() for each region of the domain's caches. No lock is held: visit() may call the
- * library, and may block. A region that is added or removed during the dump may be missing; no
- * region is visited twice. A visit() that returns other than 0 ends the dump, and the dump returns
- * that value. visit NULL: prints each region to standard error, for use in a debugger.
- * -EINVAL: domain is NULL.
- */
-int hmreg_domain_dump(struct hmreg_domain *domain,
-                      int (*visit)(const struct hmreg_entry_info *entry, void *context),
-                      void *context);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

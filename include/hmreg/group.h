@@ -52,16 +52,9 @@ struct hmreg_group_config {
 int hmreg_group_open(struct hmreg *lib, struct hmreg_domain *const *members, size_t count,
                      const struct hmreg_group_config *config, struct hmreg_domain **out);
 
-/* The number of a group's members. 1 for a domain that is no group, which is its own rail 0. 0 for
- * NULL. */
-size_t hmreg_group_count(const struct hmreg_domain *domain);
-/* Member `rail` of a group. NULL: domain is NULL (-EINVAL in the last error) or has no such rail
- * (-ENOENT). */
-struct hmreg_domain *hmreg_group_member(struct hmreg_domain *domain, size_t rail);
-
 /*
  * The registration of a region on one member. It is a region of that member: hmreg_mr_desc(),
- * _key(), _lkey(), _rkey(), _native(), _query(), _piece(), _raw_attr(), _pack() and
+ * _key(), its head, hmreg_mr_query(), _piece(), _raw_attr(), _pack() and
  * hmreg_mr_explain() tell of this rail, hmreg_mr_bind() and _enable() work on it. It lives as long
  * as the region; hmreg_mr_close() and hmreg_mr_put() do not accept it. Rail 0 of a region of a
  * domain that is no group is the region itself. Of the group's region itself desc and native are
@@ -85,12 +78,13 @@ int hmreg_token_rail(const void *token, size_t size, size_t rail, const void **r
 
 /*
  * Opens a peer's region on each member of a group: rail i of the token on member i. remotes: count
- * elements, where count is hmreg_group_count(domain); each becomes a remote to close with
- * hmreg_remote_close(), or NULL where the token has no such rail. Rails of the token beyond count
- * are not opened. On a group with HMREG_GROUP_PARTIAL a rail that cannot be opened is NULL as well.
- * A peer whose rails lie otherwise opens each by hmreg_token_rail() and hmreg_remote_open().
- * -EINVAL: an argument is NULL, or count is another. -ENOENT: the token has none of these rails.
- * Errors of hmreg_remote_open() and hmreg_token_rail(); then no remote is open.
+ * elements, where count is the number of the group's members, 1 where domain is no group; each
+ * becomes a remote to close with hmreg_remote_close(), or NULL where the token has no such rail.
+ * Rails of the token beyond count are not opened. On a group with HMREG_GROUP_PARTIAL a rail that
+ * cannot be opened is NULL as well. A peer whose rails lie otherwise opens each by
+ * hmreg_token_rail() and hmreg_remote_open(). -EINVAL: an argument is NULL, or count is another.
+ * -ENOENT: the token has none of these rails. Errors of hmreg_remote_open() and hmreg_token_rail();
+ * then no remote is open.
  */
 int hmreg_remote_open_rails(struct hmreg_domain *domain, const void *token, size_t size,
                             struct hmreg_remote **remotes, size_t count);

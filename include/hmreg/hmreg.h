@@ -505,7 +505,7 @@ int hmreg_domain_query(struct hmreg_domain *domain, struct hmreg_domain_info *ou
 
 /* Closes a domain and deregisters its cached regions. The fabric object that it was opened on is
  * borrowed and stays open. NULL is accepted. -EBUSY: regions, remotes or jobs are open, cached
- * regions are held (the text has the range of one, hmreg_domain_dump() all), the fabric does not
+ * regions are held (the text has the range of one), the fabric does not
  * deregister a cached region or what a failed call has undone yet, or a group has the domain
  * (<hmreg/group.h>); the domain stays open. */
 int hmreg_domain_close(struct hmreg_domain *domain);
@@ -593,7 +593,7 @@ struct hmreg_mr_attr {
     /* hmreg_mr_get_attr(), in place of endpoint: of each rail the endpoint to which it is bound
      * and then enabled, NULL where the member lacks HMREG_MR_ENDPOINT or `rails` leaves it out. */
     void *const *endpoints;   /* endpoint_count; NULL: none */
-    size_t endpoint_count;    /* hmreg_group_count() of the domain; 0 if endpoints is NULL */
+    size_t endpoint_count;    /* the group's members; 0 if endpoints is NULL */
     enum hmreg_policy policy; /* hmreg_mr_get_attr(): how long the region stays registered after its
                                  last put; other calls: 0 */
 };
@@ -649,13 +649,12 @@ struct hmreg_segment {
  * can register them together, the region is one registration; else it is a composite, which has one
  * registration (a piece) for each segment and one token for all. On every fabric, remote offsets
  * run through the segments in order; hmreg_remote_addr() finds the piece. A composite's
- * hmreg_mr_desc() and hmreg_mr_native() are NULL and its key is HMREG_KEY_NOTAVAIL;
- * hmreg_mr_piece() returns desc, native object and key of each piece. requested_key is the key of
- * the first registration; the library chooses the keys of a composite's other pieces.
- * hmreg_mr_regattr() also takes segments, with all other attributes. A list of segments permits a
- * composite on every domain, unless flags has HMREG_REG_SINGLE (then -EXDEV). Errors of
- * hmreg_mr_reg(), and -EINVAL: segments of two ifaces (the text names both), an unknown kind. After
- * an error nothing is registered. */
+ * hmreg_mr_desc() is NULL and its key is HMREG_KEY_NOTAVAIL; hmreg_mr_piece() returns desc, native
+ * object and key of each piece. requested_key is the key of the first registration; the library
+ * chooses the keys of a composite's other pieces. hmreg_mr_regattr() also takes segments, with all
+ * other attributes. A list of segments permits a composite on every domain, unless flags has
+ * HMREG_REG_SINGLE (then -EXDEV). Errors of hmreg_mr_reg(), and -EINVAL: segments of two ifaces
+ * (the text names both), an unknown kind. After an error nothing is registered. */
 int hmreg_mr_regsgl(struct hmreg_domain *domain, const struct hmreg_segment *segments, size_t count,
                     uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
                     struct hmreg_mr **mr, void *context);

@@ -35,31 +35,11 @@ struct hmreg_job_config {
     /* Called after pieces have been registered. done: the registered bytes; total: the bytes of the
      * whole range. done grows from call to call, and the last call of a job that succeeds has done
      * equal to total. One call at a time, on any of the threads that register, with no lock held;
-     * other threads register meanwhile. It may call hmreg_job_cancel() and hmreg_job_query() with
+     * other threads register meanwhile. It may call hmreg_job_cancel() with
      * its job and every function with other objects; hmreg_job_wait() and hmreg_job_close() of its
      * job return -EDEADLK. NULL: none. */
     void (*progress)(struct hmreg_job *job, uint64_t done, uint64_t total, void *progress_context);
     void *progress_context;
-};
-
-enum hmreg_job_state {
-    HMREG_JOB_RUNNING = 0,  /* not complete yet */
-    HMREG_JOB_DONE = 1,     /* the range is registered */
-    HMREG_JOB_FAILED = 2,   /* a piece failed; nothing is registered any more */
-    HMREG_JOB_CANCELED = 3, /* hmreg_job_cancel(); nothing is registered any more */
-};
-
-struct hmreg_job_info {
-    size_t size; /* sizeof(struct hmreg_job_info) */
-    enum hmreg_job_state state;
-    int code;           /* of a job that FAILED, what hmreg_job_wait() returns; else 0 */
-    uint64_t total;     /* bytes of the range */
-    uint64_t done;      /* bytes registered so far; of a job that was undone, before that */
-    uint64_t piece_len; /* bytes of each piece but the last; where physical segments of device
-                           memory end, a piece ends too, and this is the longest */
-    unsigned pieces;
-    unsigned workers; /* threads of the job; 0: hmreg_job_wait() registers, on the thread that calls
-                         it */
 };
 
 /*
@@ -104,9 +84,6 @@ int hmreg_job_wait(struct hmreg_job *job, int timeout_ms, struct hmreg_mr **mr);
  * -EINVAL: job is NULL.
  */
 int hmreg_job_cancel(struct hmreg_job *job);
-
-/* Describes a job. -EINVAL: an argument is NULL or out->size is too small. */
-int hmreg_job_query(struct hmreg_job *job, struct hmreg_job_info *out);
 
 /*
  * Ends a job and frees it. NULL is accepted. A job that is not complete is cancelled and waited

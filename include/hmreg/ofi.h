@@ -42,7 +42,7 @@ extern "C" {
  * With FI_MR_MMU_NOTIFY, FI_MR_RMA_EVENT and FI_MR_ENDPOINT the caller must use hmreg_mr_refresh(),
  * hmreg_mr_bind() (with the struct fid of an endpoint or counter) and hmreg_mr_enable(). If domain
  * is bound to an event queue with FI_REG_MR, pass HMREG_OFI_ASYNC; libfabric 2 has no such queue.
- * FI_MR_XPU_DESC is the caller's too: fi_mr_get_xpu_desc() of hmreg_mr_native().
+ * FI_MR_XPU_DESC is the caller's too: fi_mr_get_xpu_desc() of the head's native.
  *
  * -EINVAL: lib, domain, info or out is NULL, domain is not a domain, or info lacks its fabric or
  * domain attributes. -HMREG_EBADFLAGS: config->flags. -EOPNOTSUPP: an mr_mode that hmreg does not

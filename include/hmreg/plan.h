@@ -54,9 +54,6 @@ struct hmreg_plan {
     struct hmreg_plan_limit limits[HMREG_PLAN_KINDS]; /* indexed by enum hmreg_plan_kind */
 };
 
-/* A name such as "max_mr"; "?" for an unknown value. */
-const char *hmreg_plan_kind_name(enum hmreg_plan_kind kind);
-
 /*
  * Plans how a range of len bytes of a device's memory would be registered on the domain, and
  * reports which limits it meets. Nothing is registered. iface, device: as for

@@ -20,7 +20,7 @@ extern "C" {
  * memory runs; between the two calls its keys are HMREG_KEY_NOTAVAIL and
  * HMREG_VERBS_KEY_NOTAVAIL. A region of several registrations has an array: a composite's are its
  * pieces, as hmreg_mr_piece() numbers them; a group's region has as many on each member, piece p of
- * rail r is element r * (count / hmreg_group_count()) + p. Where none is, such as a rail that is
+ * rail r of n is element r * (count / n) + p. Where none is, such as a rail that is
  * not there, desc and native are NULL and the keys HMREG_KEY_NOTAVAIL and HMREG_VERBS_KEY_NOTAVAIL.
  * generation changes when the keys do; a program that has copied keys compares it. Where
  * registrations complete in an event queue (hmreg_domain_bind()) the head does not change at the
@@ -29,10 +29,10 @@ extern "C" {
 struct hmreg_mr_keys {
     void *desc;    /* as hmreg_mr_desc() */
     uint64_t key;  /* as hmreg_mr_key() */
-    uint32_t lkey; /* as hmreg_mr_lkey() */
-    uint32_t rkey; /* as hmreg_mr_rkey() */
-    void *native;  /* as hmreg_mr_native() */
-    void *priv;    /* the library's */
+    uint32_t lkey; /* of verbs; 0 on other providers */
+    uint32_t rkey;
+    void *native; /* struct fid_mr * or struct ibv_mr *, borrowed; NULL on loopback */
+    void *priv;   /* the library's */
 };
 
 /* What to add to an address of the caller's for one registration: see hmreg_mr_local_addr(). */
@@ -105,13 +105,6 @@ void *hmreg_mr_desc(const struct hmreg_mr *mr);
 /* The remote key, for a peer. HMREG_KEY_NOTAVAIL: the region has no remote access, has a raw key,
  * is a composite or a group's (-EXDEV in the last error), or its registration is not complete. */
 uint64_t hmreg_mr_key(const struct hmreg_mr *mr);
-/* The verbs keys. HMREG_VERBS_KEY_NOTAVAIL: mr is NULL (-EINVAL in the last error), a composite, or
- * a group's (-EXDEV). 0 on other providers. */
-uint32_t hmreg_mr_lkey(const struct hmreg_mr *mr);
-uint32_t hmreg_mr_rkey(const struct hmreg_mr *mr);
-/* The native object: struct fid_mr * or struct ibv_mr *; NULL on loopback, and of a composite or a
- * group's region (-EXDEV in the last error). Borrowed. */
-void *hmreg_mr_native(const struct hmreg_mr *mr);
 /* The context that the caller passed to the registration; of a cached region, to the get that made
  * it; or what hmreg_mr_set_context() set. */
 void *hmreg_mr_context(const struct hmreg_mr *mr);

@@ -4,9 +4,9 @@
  * that transfers that a device starts find it there (libhmreg).
  *
  * A table has an entry for each rail of each token: token i, on rail r, is entry i * rails + r,
- * where rails is hmreg_group_count() of the table's domain, 1 if that is no group. Its memory is
- * the caller's; the library writes it, readers read it without the library, on any CPU or device,
- * and take no lock. An entry is replaced while they read by this protocol:
+ * where rails is the number of the group's members, 1 if the table's domain is no group. Its memory
+ * is the caller's; the library writes it, readers read it without the library, on any CPU or
+ * device, and take no lock. An entry is replaced while they read by this protocol:
  *
  * The writer makes `sequence` odd, then writes the other fields, then makes it even, a value that
  * the entry did not have before. Each step is visible before the next begins: on a CPU by release
@@ -75,10 +75,12 @@ int hmreg_table_open(struct hmreg_domain *domain, void *memory, size_t tokens, u
  * Opens the `count` tokens in size bytes at `tokens`, such as an all-gather leaves them, and writes
  * their entries, from token `first` of the table on; readers may read meanwhile. Each is a token of
  * a region or, for a group, of a group's. stride: bytes from the begin of a token to that of the
- * next; 0: they follow each other. Raw keys are mapped first. What the entries had before stays
- * mapped for transfers that have loaded it, until the next write, clear or close. On a group with
+ * next; 0: they follow each other. tokens NULL and size 0: the entries become not filled, for
+ * instance because the peer has ended. Raw keys are mapped first. What the entries had before stays
+ * mapped for transfers that have loaded it, until the next write or close. On a group with
  * HMREG_GROUP_PARTIAL a rail that cannot be opened is not filled.
- * One call at a time changes a table: -EBUSY. -EINVAL: an argument is NULL, or count is 0. -ERANGE:
+ * One call at a time changes a table: -EBUSY. -EINVAL: table is NULL, tokens is NULL and
+ * size is not 0, or count is 0. -ERANGE:
  * the table has no token first + count - 1. -EXDEV: a region has several ranges, or a token is one
  * that hmreg_remote_open() refuses so. -EOVERFLOW: a key does not fit the short form. -ENOENT: a
  * token has none of the table's rails. -ENOMEM. Errors of hmreg_remote_open(); the text of all of
@@ -88,11 +90,6 @@ int hmreg_table_open(struct hmreg_domain *domain, void *memory, size_t tokens, u
  */
 int hmreg_table_write(struct hmreg_table *table, size_t first, size_t count, const void *tokens,
                       size_t size, size_t stride);
-
-/* Writes the entries of `count` tokens from `first` on as not filled, for instance because the peer
- * has ended. -EINVAL, -ERANGE, -EBUSY, -ENOMEM, and of a device's table errors of hmreg_copy(): as
- * hmreg_table_write(). */
-int hmreg_table_clear(struct hmreg_table *table, size_t first, size_t count);
 
 /* Closes a table, while no other call uses it. NULL is accepted. It unmaps raw keys, and leaves the
  * memory as it is. */

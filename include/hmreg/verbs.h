@@ -30,7 +30,7 @@ extern "C" {
 
 /*
  * Opens a domain on a protection domain, which is borrowed and must outlive *out. Of its regions,
- * hmreg_mr_native() and hmreg_mr_desc() return the struct ibv_mr *. A program that forks must call
+ * the native object and the desc are the struct ibv_mr *. A program that forks must call
  * ibv_fork_init() before anything registers memory; hmreg never calls it.
  * -EINVAL: lib, pd or out is NULL. -HMREG_EBADFLAGS: config->flags.
  * -EOPNOTSUPP: HMREG_VERBS_ATOMICS, but the device has no atomic operations.
@@ -53,7 +53,7 @@ struct hmreg_window;
  * The window is bound by a work request on qp, which is the caller's and connected. It takes a
  * place in qp's send queue, and its completion, with wr_id and opcode IBV_WC_BIND_MW, arrives where
  * qp's sends complete: the caller reads it, and in an error's case closes the window. The key is
- * valid from this completion on; a token sent on qp behind the work request needs no wait.
+ * valid from this completion on; a key sent on qp behind the work request needs no wait.
  * type: IBV_MW_TYPE_1: the key serves all queue pairs of the protection domain. IBV_MW_TYPE_2: qp
  * alone.
  *
@@ -69,9 +69,6 @@ struct hmreg_window;
 int hmreg_window_open(struct hmreg_mr *mr, const void *addr, size_t len, uint64_t access,
                       struct ibv_qp *qp, enum ibv_mw_type type, uint64_t wr_id,
                       struct hmreg_window **out);
-/* Writes the token of the window, as hmreg_mr_pack() writes a region's; its generation is the
- * window's own. -EINVAL, -EPERM, -HMREG_ETOOSMALL. */
-int hmreg_window_pack(const struct hmreg_window *window, void *buf, size_t *size);
 /* The key; HMREG_VERBS_KEY_NOTAVAIL: window is NULL. */
 uint32_t hmreg_window_rkey(const struct hmreg_window *window);
 /* Ends the window and its key: on return peers are refused. No work request is needed. NULL: no

@@ -160,7 +160,7 @@ static enum ofi_answer register_device(struct ofi_domain *domain, const struct o
         device_refused(domain, rc);
         return refused(domain);
     }
-    if (!hmreg_mr_native(mr)) {
+    if (hmreg_mr_head_of(mr)->count > 1) {
         record_passed_on("device-memory-in-pieces",
                          "the range spans several allocations of the device, which one region of "
                          "libfabric cannot have: register each by itself");

@@ -137,7 +137,7 @@ struct fid_mr *ofi_region_new(struct ofi_domain *domain, const struct ofi_call *
         return NULL;
     region->fid.fid =
         (struct fid){.fclass = FI_CLASS_MR, .context = call->context, .ops = &region_ops};
-    region->native = hmreg_mr_native(mr);
+    region->native = hmreg_mr_head_of(mr)->keys->native;
     region->mr = mr;
     region->domain = domain;
     region->pid = getpid();

@@ -29,7 +29,7 @@ struct ibv_mr *pd_native(const struct hmreg_mr *region, struct made *made)
     made->iface = (uint8_t)info.iface;
     made->device = (int16_t)info.device;
     made->path = (uint8_t)info.path;
-    return hmreg_mr_native(region);
+    return hmreg_mr_head_of(region)->keys->native;
 }
 
 void pd_refused(int rc)

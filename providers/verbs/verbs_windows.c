@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See verbs_windows.h. A window's token is written when it is opened: its region does not change
- * while it is bound, and a cached one may be put meanwhile.
+ * See verbs_windows.h.
  */
 #include "providers/verbs/verbs_windows.h"
 
@@ -20,7 +19,6 @@ struct hmreg_window {
     struct ibv_mr *mr;
     struct ibv_mw *mw;
     uint32_t rkey;
-    uint8_t token[PROVIDER_SUBRANGE_TOKEN_BYTES];
 };
 
 /* ---- the list --------------------------------------------------------------------------- */
@@ -219,7 +217,6 @@ int hmreg_window_open(struct hmreg_mr *mr, const void *addr, size_t len, uint64_
         free(window);
         return rc;
     }
-    hmreg_mr_subrange_token(mr, &subrange, access, window->rkey, window->token);
     *out = window;
     return 0;
 }
@@ -227,23 +224,6 @@ int hmreg_window_open(struct hmreg_mr *mr, const void *addr, size_t len, uint64_
 static int check(const struct hmreg_window *window)
 {
     return window ? hmreg_lib_check(window->all->lib) : hmreg_fail(-EINVAL, "window is NULL");
-}
-
-int hmreg_window_pack(const struct hmreg_window *window, void *buf, size_t *size)
-{
-    int rc = check(window);
-    size_t room;
-
-    if (rc)
-        return rc;
-    if (!size || (!buf && *size))
-        return hmreg_fail(-EINVAL, "%s is NULL", !size ? "size" : "buf");
-    room = *size;
-    *size = sizeof(window->token);
-    if (room < sizeof(window->token))
-        return hmreg_fail(-HMREG_ETOOSMALL, "the token takes %zu bytes, size is %zu", *size, room);
-    memcpy(buf, window->token, sizeof(window->token));
-    return 0;
 }
 
 uint32_t hmreg_window_rkey(const struct hmreg_window *window)

@@ -175,17 +175,6 @@ static int ask_get(void *addr, size_t len)
     return hmreg_mr_get(fixture.domain, addr, len, HMREG_SEND, &made);
 }
 
-static int ask_get_many(void *addr, size_t len)
-{
-    struct iovec iov[2] = {{addr, len}, {addr, len}};
-    struct hmreg_mr *mrs[2];
-    int rc = hmreg_mr_get_many(fixture.domain, iov, 2, HMREG_SEND, mrs);
-
-    assert_null(mrs[0]);
-    assert_null(mrs[1]);
-    return rc;
-}
-
 static int ask_write(void *addr, size_t len)
 {
     uint64_t raddr, key;
@@ -195,8 +184,7 @@ static int ask_write(void *addr, size_t len)
 }
 
 static int (*const questions[])(void *addr, size_t len) = {
-    ask_query,   ask_export, ask_copy, ask_reg,      ask_regv,
-    ask_regattr, ask_regsgl, ask_get,  ask_get_many, ask_write,
+    ask_query, ask_export, ask_copy, ask_reg, ask_regv, ask_regattr, ask_regsgl, ask_get, ask_write,
 };
 #define QUESTIONS (sizeof(questions) / sizeof(questions[0]))
 

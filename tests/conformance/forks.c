@@ -59,8 +59,6 @@ static void call_domain(const struct parent *parent, struct hmreg_domain *domain
     PERM(hmreg_domain_query(domain, (void *)&out));
     PERM(hmreg_domain_explain(domain, HMREG_IFACE_SYSTEM, -1, (void *)&out));
     PERM(hmreg_domain_stats(domain, (void *)&out));
-    PERM(hmreg_domain_cache_stats(domain, HMREG_IFACE_SYSTEM, -1, (void *)&out));
-    PERM(hmreg_domain_dump(domain, NULL, NULL));
     PERM(hmreg_domain_flush(domain));
     PERM(hmreg_domain_progress(domain));
     PERM(hmreg_domain_bind(domain, &out, HMREG_BIND_REG_MR));
@@ -77,14 +75,12 @@ static void register_memory(struct hmreg_domain *domain, void *memory)
     struct iovec iov = {memory, 16};
     struct hmreg_mr_attr attr = {
         .size = sizeof(attr), .iov = &iov, .iov_count = 1, .access = HMREG_SEND};
-    struct hmreg_mr *none;
 
     PERM(hmreg_mr_reg(domain, memory, 16, HMREG_SEND, 0, 0, 0, &out.mr, NULL));
     PERM(hmreg_mr_regv(domain, &iov, 1, HMREG_SEND, 0, 0, 0, &out.mr, NULL));
     PERM(hmreg_mr_regattr(domain, &attr, 0, &out.mr));
     PERM(hmreg_mr_regsgl(domain, &one, 1, HMREG_SEND, 0, 0, 0, &out.mr, NULL));
     PERM(hmreg_mr_get(domain, memory, 16, HMREG_SEND, &out.mr));
-    PERM(hmreg_mr_get_many(domain, &iov, 1, HMREG_SEND, &none));
     PERM(hmreg_mr_get_attr(domain, &attr, 0, &out.mr));
 }
 
@@ -108,7 +104,7 @@ static void call_region(const struct parent *parent, struct hmreg_mr *mr)
     PERM(hmreg_remote_check(parent->remote, parent->token, parent->token_size, &out.state));
     PERM(hmreg_remote_renew(parent->remote, parent->token, parent->token_size));
     PERM(hmreg_table_write(parent->table, 0, 1, parent->token, parent->token_size, 0));
-    PERM(hmreg_table_clear(parent->table, 0, 1));
+    PERM(hmreg_table_write(parent->table, 0, 1, NULL, 0, 0));
     hmreg_table_close(parent->table); /* has no effect */
 }
 

@@ -79,35 +79,6 @@ CASE(pack_range__cached_region_that_is_larger__the_buffer_alone)
     hmreg_mr_put(outer);
 }
 
-/* All or none, on every fabric. */
-CASE(get_many__ranges_of_a_region_and_others__each_reached_by_a_peer)
-{
-    unsigned char *memory = fixture->memory;
-    struct iovec iov[] = {
-        {memory + 8, 100}, {memory + 4100, 50}, {memory + 9000, 3000}, {memory + 10, 20}};
-    struct hmreg_mr *mrs[4];
-
-    if (suite_has(fixture, HMREG_MR_ENDPOINT)) { /* not usable before they are bound */
-        suite_not_applicable();
-        return;
-    }
-    assert_ok(hmreg_mr_get_many(fixture->domain, iov, 4, HMREG_ACCESS_REMOTE, mrs));
-    for (int i = 0; i < 4; i++) {
-        struct hmreg_remote *remote =
-            peer_of_part(fixture, mrs[i], iov[i].iov_base, iov[i].iov_len);
-
-        suite_put(fixture, remote, 0, iov[i].iov_len, iov[i].iov_base);
-        hmreg_remote_close(remote);
-    }
-    hmreg_mr_put_many(mrs, 4);
-    iov[2].iov_len = 0;
-    assert_fails(hmreg_mr_get_many(fixture->domain, iov, 4, HMREG_ACCESS_REMOTE, mrs), -EINVAL,
-                 "iov[2]: range: len is 0");
-    for (int i = 0; i < 4; i++)
-        assert_null(mrs[i]);
-    assert_ok(hmreg_domain_flush(fixture->domain));
-}
-
 /* What the manual says that a token cannot do: the key is the region's. */
 CASE(pack_range__address_beyond_the_part__the_fabric_permits_it)
 {

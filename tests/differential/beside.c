@@ -188,15 +188,6 @@ static void put_one(const struct step *step)
     *hold = NULL;
 }
 
-static void set_limits(const struct step *step)
-{
-    static const uint64_t regions[] = {1, 16, 256, 4096, HMREG_LIMIT_NONE};
-
-    must(hmreg_domain_set_limits(a_domain(step->r >> 20), regions[(step->r >> 8) % 5],
-                                 HMREG_LIMIT_NONE) == 0,
-         "hmreg_domain_set_limits()");
-}
-
 void beside_step(const struct step *step)
 {
     if (!plan)
@@ -210,9 +201,6 @@ void beside_step(const struct step *step)
         break;
     case ACT_FLUSH:
         flush();
-        break;
-    case ACT_LIMITS:
-        set_limits(step);
         break;
     }
 }

@@ -42,7 +42,6 @@ static const struct {
     [ACT_GET] = {"get", 0},
     [ACT_PUT] = {"put", 0},
     [ACT_FLUSH] = {"flush", 0},
-    [ACT_LIMITS] = {"limits", 0},
 };
 
 /* xorshift64*: the same sequence everywhere. */
@@ -193,7 +192,7 @@ static struct step draw_librarys(const struct plan_kind *kind, const struct step
     draw_get_range(&step, next, usual, random);
     if (step.area == AREA_OWN && kind->watched)
         step = (struct step){.area = AREA_SMALL, .page = step.page, .pages = step.pages};
-    step.act = at < 750 ? ACT_GET : at < 990 ? ACT_PUT : at < 995 ? ACT_FLUSH : ACT_LIMITS;
+    step.act = at < 750 ? ACT_GET : at < 995 ? ACT_PUT : ACT_FLUSH;
     step.form = (uint8_t)draw(random);
     step.r = (uint32_t)(draw(random) >> 16) & ~3u;
     if (below(random, 8) == 0)

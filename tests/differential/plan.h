@@ -55,7 +55,6 @@ enum act {
     ACT_GET,      /* from here on acts of the library */
     ACT_PUT,
     ACT_FLUSH,
-    ACT_LIMITS,
     ACT_COUNT,
 };
 

@@ -188,21 +188,6 @@ CASE(each_call_fails__cached)
     return rc ? rc : hmreg_domain_flush(way->domain);
 }
 
-CASE(each_call_fails__many_cached)
-{
-    struct iovec iov[4] = {{memory, 100}, {device, 4096}, {memory + 512, 100}, {memory, 4096}};
-    struct hmreg_mr *mrs[4] = {NULL};
-    int rc = open_way(way, 0);
-
-    for (int i = 0; i < 2 && !rc; i++) {
-        rc = hmreg_mr_get_many(way->domain, iov, 4, HMREG_ACCESS_ALL, mrs);
-        for (int j = 0; j < 4; j++)
-            assert_int_equal(!mrs[j], rc != 0);
-        hmreg_mr_put_many(mrs, 4);
-    }
-    return rc ? rc : hmreg_domain_flush(way->domain);
-}
-
 /* More segments than the cache compares without an allocation. */
 CASE(each_call_fails__cached_segments)
 {

@@ -13,9 +13,10 @@
 #include <hmreg/loopback.h>
 #include <stdbool.h>
 
-#define FUZZ_SLOTS  8
-#define FUZZ_PLACES 5
-#define FUZZ_BYTES  4200 /* of each struct: more than any accepted size */
+#define FUZZ_SLOTS   8
+#define FUZZ_PLACES  5
+#define FUZZ_MEMBERS 4    /* of a group, fewer */
+#define FUZZ_BYTES   4200 /* of each struct: more than any accepted size */
 
 /* One thread's objects; NULL: none. All threads share the library. */
 struct fuzz {
@@ -24,10 +25,10 @@ struct fuzz {
     size_t input_left;
     char *places[FUZZ_PLACES], *around;
     struct hmreg *lib;
-    struct hmreg_domain *domains[FUZZ_SLOTS]; /* groups of others, too */
-    bool owns_members[FUZZ_SLOTS];            /* they end with the group of that slot */
-    struct hmreg_mr *regions[FUZZ_SLOTS];     /* of mr_reg and the other registering calls */
-    struct hmreg_mr *gotten[FUZZ_SLOTS];      /* of mr_get */
+    struct hmreg_domain *domains[FUZZ_SLOTS];             /* groups of others, too */
+    struct hmreg_domain *owned[FUZZ_SLOTS][FUZZ_MEMBERS]; /* they end with the group of that slot */
+    struct hmreg_mr *regions[FUZZ_SLOTS]; /* of mr_reg and the other registering calls */
+    struct hmreg_mr *gotten[FUZZ_SLOTS];  /* of mr_get */
     struct hmreg_remote *remotes[FUZZ_SLOTS];
     struct hmreg_loopback_ep *eps[FUZZ_SLOTS];
     struct hmreg_loopback_counter *counters[FUZZ_SLOTS];

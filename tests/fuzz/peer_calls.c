@@ -113,7 +113,7 @@ void fuzz_call_remote_open_rails(struct fuzz *fuzz)
     struct hmreg_domain *domain = PICK(fuzz->domains);
     struct hmreg_remote *remotes[HMREG_GROUP_MAX] = {NULL};
     uint8_t token[FUZZ_BYTES] = {0};
-    size_t size = fuzz->token_size, count = hmreg_group_count(domain);
+    size_t size = fuzz->token_size, count = fuzz_below(fuzz, FUZZ_MEMBERS);
 
     if (size < 8)
         return;
@@ -122,10 +122,8 @@ void fuzz_call_remote_open_rails(struct fuzz *fuzz)
         damage_rail(fuzz, token, size);
     if (fuzz_rarely(fuzz))
         token[fuzz_below(fuzz, (unsigned)size)] ^= 1;
-    CALL(hmreg_remote_open_rails(domain, token, fuzz_size(fuzz, size), remotes,
-                                 fuzz_rarely(fuzz) ? count + 1 : count),
-         &remotes);
-    for (size_t i = 0; i < count; i++)
+    CALL(hmreg_remote_open_rails(domain, token, fuzz_size(fuzz, size), remotes, count), &remotes);
+    for (size_t i = 0; i < FUZZ_MEMBERS; i++)
         hmreg_remote_close(remotes[i]);
 }
 

@@ -215,19 +215,6 @@ static void put(struct hold *hold)
     free(hold);
 }
 
-/* Checks a region of one slot, and leaves it to a thread that puts it. */
-static void keep(struct worker *worker, unsigned slot, uint64_t access, struct hmreg_mr *mr)
-{
-    uint64_t start = (uint64_t)(uintptr_t)memory_of(slot);
-    struct hold *hold = malloc(sizeof(*hold));
-
-    *hold = (struct hold){.mr = mr, .region = pinned_of(mr), .first = slot, .count = 1};
-    pinned_use(hold->region);
-    atomic_fetch_add(&t.gets, 1);
-    check(hold, start, start + slot_len(), access, draw(worker, 16) == 0);
-    put(atomic_exchange(&t.holds[draw(worker, HOLDS)], hold));
-}
-
 static void get(struct worker *worker)
 {
     unsigned count = 1 + draw(worker, SPAN), first = draw(worker, SLOTS - count + 1);
@@ -256,31 +243,6 @@ static void get(struct worker *worker)
     atomic_fetch_add(&t.gets, 1);
     check(hold, start, end, access, draw(worker, 16) == 0);
     put(atomic_exchange(&t.holds[draw(worker, HOLDS)], hold));
-}
-
-/* A region for each slot, in one call. */
-static void get_many(struct worker *worker)
-{
-    unsigned count = 1 + draw(worker, SLOTS / 2), first = draw(worker, SLOTS - count + 1);
-    uint64_t access = draw(worker, 8) ? HMREG_ACCESS_REMOTE : HMREG_REMOTE_READ;
-    struct hmreg_mr *mrs[SLOTS];
-    struct iovec iov[SLOTS];
-    int rc;
-
-    if (!take_part(first, count)) {
-        take_over(first);
-        return;
-    }
-    for (unsigned i = 0; i < count; i++)
-        iov[i] = (struct iovec){memory_of(first + i), slot_len()};
-    rc = hmreg_mr_get_many(t.domain, iov, count, access, mrs);
-    if (rc) {
-        pinning_complain("get many = %d: %s", rc, hmreg_last_error()->text);
-        leave(first, count);
-        return;
-    }
-    for (unsigned i = 0; i < count; i++)
-        keep(worker, first + i, access, mrs[i]);
 }
 
 /* ---- changes ---------------------------------------------------------------------------- */
@@ -433,10 +395,8 @@ static void one_step(struct worker *worker, unsigned long step)
         change_something(worker);
     else if (at == 999 && draw(worker, 4) == 0)
         short_life(worker);
-    else if (at < 550)
-        get(worker);
     else if (at < 600)
-        get_many(worker);
+        get(worker);
     else
         put(atomic_exchange(&t.holds[draw(worker, HOLDS)], NULL));
 }

@@ -109,7 +109,8 @@ void oracle_open(const struct plan *plan)
                                                        : HMREG_ACCESS_ALL;
     oracle.no_cache = plan->flags & HMREG_DOMAIN_NO_CACHE;
     oracle.clock = 1;
-    oracle.all_max.regions = oracle.all_max.bytes = HMREG_LIMIT_NONE;
+    oracle.all_max.regions = plan->all_regions;
+    oracle.all_max.bytes = plan->all_bytes;
 }
 
 /* ---- room ------------------------------------------------------------------------------- */
@@ -223,30 +224,10 @@ static void end_unread(void)
     oracle.unread = 0;
 }
 
-void oracle_limits(uint64_t max_regions, uint64_t max_bytes, uint64_t evictions)
+void oracle_limits(uint64_t max_regions, uint64_t max_bytes)
 {
     oracle.max.regions = max_regions;
     oracle.max.bytes = max_bytes;
-    end_unread();
-    evicted_anywhere(evictions);
-    oracle_settle();
-    for (unsigned area = 0; area < WORLD_AREAS; area++)
-        if (over(oracle.max, used(area, LIVE, false)) &&
-            used(area, LIVE, false).regions != used(area, LIVE, true).regions)
-            oracle_fail("after the limits shrank, more is cached than they allow, and not in use");
-}
-
-void oracle_all_limits(uint64_t max_regions, uint64_t max_bytes, uint64_t evictions)
-{
-    oracle.all_max.regions = max_regions;
-    oracle.all_max.bytes = max_bytes;
-    end_unread();
-    evicted_anywhere(evictions);
-    oracle_settle();
-    if (over(oracle.all_max, used_everywhere(LIVE, false)) &&
-        used_everywhere(LIVE, false).regions != used_everywhere(LIVE, true).regions)
-        oracle_fail(
-            "after all caches' limits shrank, more is cached than they allow, and not in use");
 }
 
 /* Could the limit of all caches have required an eviction? Dead entries count there until their
@@ -469,15 +450,13 @@ void oracle_get_failed(const struct oracle_want *want, uint64_t evictions, bool 
     oracle_settle();
 }
 
-void oracle_put(const uint64_t *keys, unsigned count)
+void oracle_put(uint64_t key)
 {
-    for (unsigned i = 0; i < count; i++) {
-        struct entry *entry = find(keys[i]);
+    struct entry *entry = find(key);
 
-        if (!entry)
-            oracle_fail("region %" PRIu64 " was put, and had ended", keys[i]);
-        entry->pins--;
-    }
+    if (!entry)
+        oracle_fail("region %" PRIu64 " was put, and had ended", key);
+    entry->pins--;
     oracle_settle();
 }
 

@@ -37,16 +37,13 @@ struct oracle_seen {
 
 void oracle_open(const struct plan *plan);
 
-/* New limits; as many evictions as given. */
-void oracle_limits(uint64_t max_regions, uint64_t max_bytes, uint64_t evictions);
-
-/* The same for the limits of all caches together. */
-void oracle_all_limits(uint64_t max_regions, uint64_t max_bytes, uint64_t evictions);
+/* The limits of each cache; those of all together are the plan's. */
+void oracle_limits(uint64_t max_regions, uint64_t max_bytes);
 
 void oracle_get(const struct oracle_want *want, const struct oracle_seen *seen);
 /* A get that registered nothing because the fabric failed; it may have evicted. */
 void oracle_get_failed(const struct oracle_want *want, uint64_t evictions, bool others_evicted_too);
-void oracle_put(const uint64_t *keys, unsigned count);
+void oracle_put(uint64_t key);
 
 /* Regions that overlap it are dead; the bytes, or the memory itself, changed. */
 void oracle_changed(unsigned area, uint64_t start, uint64_t end);

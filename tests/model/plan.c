@@ -60,13 +60,7 @@ static unsigned weight(const struct plan_kind *kind, enum act act)
     case ACT_GET_FAILS:
     case ACT_GET_INVALIDATED:
         return 100;
-    case ACT_GET_MANY:
-        return 500;
-    case ACT_PUT_MANY:
-        return 200;
     case ACT_FLUSH:
-    case ACT_LIMITS:
-    case ACT_ALL_LIMITS:
         return 20;
     case ACT_BUSY:
         return 4;
@@ -94,10 +88,30 @@ static enum act draw_act(const struct plan_kind *kind, uint64_t *random)
 static void draw_limits(struct plan *plan, uint64_t *random)
 {
     static const uint64_t regions[] = {1, 2, 4, 8, 12, 16, 32, 0, HMREG_LIMIT_NONE};
+    static const uint64_t all_regions[] = {1,
+                                           5,
+                                           12,
+                                           24,
+                                           40,
+                                           HMREG_LIMIT_NONE,
+                                           HMREG_LIMIT_NONE,
+                                           HMREG_LIMIT_NONE,
+                                           HMREG_LIMIT_NONE,
+                                           HMREG_LIMIT_NONE};
+    static const uint64_t all_bytes[] = {3000,
+                                         40000,
+                                         150000,
+                                         HMREG_LIMIT_NONE,
+                                         HMREG_LIMIT_NONE,
+                                         HMREG_LIMIT_NONE,
+                                         HMREG_LIMIT_NONE,
+                                         HMREG_LIMIT_NONE};
     static const uint64_t bytes[] = {0, 0, HMREG_LIMIT_NONE, 3000, 20000, 60000, 200000};
 
     plan->max_regions = regions[below(random, 9)];
     plan->max_bytes = bytes[below(random, 7)];
+    plan->all_regions = all_regions[below(random, 10)];
+    plan->all_bytes = all_bytes[below(random, 8)];
 }
 
 void plan_make(struct plan *plan, const struct plan_kind *kind, unsigned long seed,
@@ -133,9 +147,7 @@ void plan_print(const struct plan *plan, FILE *out)
     static const char *const names[ACT_COUNT] = {"get",
                                                  "get, which fails",
                                                  "get, invalidated meanwhile",
-                                                 "get many",
                                                  "put",
-                                                 "put many",
                                                  "peer",
                                                  "map",
                                                  "unmap",
@@ -145,16 +157,15 @@ void plan_print(const struct plan *plan, FILE *out)
                                                  "leave",
                                                  "invalidate",
                                                  "flush",
-                                                 "limits",
-                                                 "limits of all",
                                                  "busy",
                                                  "renew",
                                                  "fork"};
 
     fprintf(out,
-            "%s: flags %#x, rights %d, limits %" PRIu64 " regions, %" PRIu64 " bytes, %u threads\n",
+            "%s: flags %#x, rights %d, limits %" PRIu64 " regions, %" PRIu64
+            " bytes, of all %" PRIu64 " and %" PRIu64 ", %u threads\n",
             plan->kind->name, plan->flags, (int)plan->rights, plan->max_regions, plan->max_bytes,
-            plan->threads);
+            plan->all_regions, plan->all_bytes, plan->threads);
     for (unsigned i = 0; i < plan->count; i++)
         if (plan->keep[i])
             fprintf(out, "  step %4u, thread %u: %s %u %u %u\n", i, plan->steps[i].thread,

@@ -21,9 +21,7 @@ enum act {
     ACT_GET,             /* the hold's earlier region is put first */
     ACT_GET_FAILS,       /* the fabric's next registration fails */
     ACT_GET_INVALIDATED, /* the application invalidates during the registration */
-    ACT_GET_MANY,        /* several ranges in one call */
     ACT_PUT,             /* by any thread */
-    ACT_PUT_MANY,        /* several regions in one call */
     ACT_PEER,            /* a peer writes to a held region, and reads */
     ACT_MAP,             /* host pages are mapped, over existing ones */
     ACT_UNMAP,           /* host pages are unmapped */
@@ -33,11 +31,9 @@ enum act {
     ACT_LEAVE,           /* device memory is freed */
     ACT_INVALIDATE,      /* the application reports a change that did not happen */
     ACT_FLUSH,
-    ACT_LIMITS,     /* new limits of each cache */
-    ACT_ALL_LIMITS, /* of all together */
-    ACT_BUSY,       /* the fabric's next deregistrations answer EBUSY */
-    ACT_RENEW,      /* the thread ends, another replaces it */
-    ACT_FORK,       /* the child uses its parent's objects, then opens a library */
+    ACT_BUSY,  /* the fabric's next deregistrations answer EBUSY */
+    ACT_RENEW, /* the thread ends, another replaces it */
+    ACT_FORK,  /* the child uses its parent's objects, then opens a library */
     ACT_COUNT,
 };
 
@@ -68,6 +64,7 @@ struct plan {
     uint32_t flags;           /* of the domain's config */
     enum hmreg_rights rights; /* the same */
     uint64_t max_regions, max_bytes;
+    uint64_t all_regions, all_bytes; /* of all caches together */
     struct step ranges[PLAN_RANGES]; /* as of ACT_GET */
     unsigned count;
     struct step steps[PLAN_STEPS];

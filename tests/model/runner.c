@@ -6,7 +6,6 @@
 #include "tests/model/runner.h"
 
 #include "core/context/context.h"
-#include "tests/model/many.h"
 #include "tests/model/oracle.h"
 #include "tests/model/remote.h"
 #include "tests/model/world.h"
@@ -223,7 +222,7 @@ static void put(struct hold *hold)
     pinned_unuse(hold->region);
     hmreg_mr_put(hold->mr);
     hold->mr = NULL;
-    oracle_put(&key, 1);
+    oracle_put(key);
 }
 
 static void get(const struct step *step, int code)
@@ -269,78 +268,6 @@ static void get_invalidated(const struct step *step)
     get(step, 0);
     pinning.reg_hook = NULL;
     notice.done = false;
-}
-
-/* ---- many ranges in one call -------------------------------------------------------------- */
-
-/* The ranges of which there is memory, with the rights of the first, for as many holds. */
-static unsigned want_many(const struct step *step, struct hold **holds, struct iovec *iov)
-{
-    unsigned count = 0;
-
-    for (unsigned i = 0; i < 2 + step->c % (MANY - 1); i++) {
-        struct step other = {.a = (uint16_t)(step->a + 7 * i),
-                             .b = step->b + i * 0x9e3779b9u,
-                             .c = step->c + i * 0x85ebca6bu};
-        struct oracle_want want = want_of(&other);
-
-        holds[count] = &t.holds[(step->a + i) % PLAN_HOLDS];
-        put(holds[count]);
-        if (!world_there(&world[want.area], want.start, want.end))
-            continue;
-        want.access = count ? holds[0]->want.access : want.access;
-        holds[count]->want = want;
-        iov[count++] =
-            (struct iovec){(void *)(uintptr_t)want.start, (size_t)(want.end - want.start)};
-    }
-    return count;
-}
-
-static void get_many(const struct step *step)
-{
-    struct hmreg_mr_info info = {.size = sizeof(info)};
-    struct many_got got[MANY];
-    struct hold *holds[MANY];
-    struct hmreg_mr *mrs[MANY];
-    struct iovec iov[MANY];
-    unsigned count = want_many(step, holds, iov), regs = atomic_load(&pinning.regs);
-
-    if (!count)
-        return;
-    many_begin(t.domain, new_evictions);
-    MUST(hmreg_mr_get_many(t.domain, iov, count, holds[0]->want.access, mrs));
-    for (unsigned i = 0; i < count; i++) {
-        holds[i]->mr = mrs[i];
-        holds[i]->region = pinned_of(mrs[i]);
-        pinned_use(holds[i]->region);
-        MUST(hmreg_mr_query(mrs[i], &info));
-        check_info(&holds[i]->want, &info);
-        got[i] = (struct many_got){holds[i]->want, holds[i]->region, info.cached};
-    }
-    many_end(got, count);
-    regs = atomic_load(&pinning.regs) - regs;
-    atomic_fetch_add_explicit(&t.record->gets, count, memory_order_relaxed);
-    atomic_fetch_add_explicit(&t.record->hits, count - regs, memory_order_relaxed);
-}
-
-static void put_many(const struct step *step)
-{
-    struct hmreg_mr *mrs[MANY];
-    uint64_t keys[MANY];
-    unsigned count = 0;
-
-    for (unsigned i = 0; i < MANY; i++) {
-        struct hold *hold = &t.holds[(step->a + i) % PLAN_HOLDS];
-
-        mrs[i] = hold->mr;
-        if (!hold->mr)
-            continue;
-        keys[count++] = hold->region->key;
-        pinned_unuse(hold->region);
-        hold->mr = NULL;
-    }
-    hmreg_mr_put_many(mrs, MANY);
-    oracle_put(keys, count);
 }
 
 /* ---- peers ------------------------------------------------------------------------------ */
@@ -497,28 +424,6 @@ static void flush(void)
     oracle_flushed(busy);
 }
 
-static void change_limits(const struct step *step)
-{
-    static const uint64_t regions[] = {0, 1, 8, 16, 32, 32, HMREG_LIMIT_NONE, HMREG_LIMIT_NONE};
-    static const uint64_t bytes[] = {0, 3000, 40000, 100000, HMREG_LIMIT_NONE, HMREG_LIMIT_NONE};
-    uint64_t max_regions = regions[step->a % 8], max_bytes = bytes[step->b % 6];
-
-    if (t.plan->flags & HMREG_DOMAIN_NO_CACHE)
-        return;
-    MUST(hmreg_domain_set_limits(t.domain, max_regions, max_bytes));
-    oracle_limits(max_regions, max_bytes, new_evictions());
-}
-
-static void change_all_limits(const struct step *step)
-{
-    static const uint64_t regions[] = {0, 1, 5, 12, 24, 40, HMREG_LIMIT_NONE, HMREG_LIMIT_NONE};
-    static const uint64_t bytes[] = {0, 3000, 40000, 150000, HMREG_LIMIT_NONE, HMREG_LIMIT_NONE};
-    uint64_t max_regions = regions[step->a % 8], max_bytes = bytes[step->b % 6];
-
-    MUST(hmreg_set_limits(t.lib, max_regions, max_bytes));
-    oracle_all_limits(max_regions, max_bytes, new_evictions());
-}
-
 /* ---- forks ------------------------------------------------------------------------------ */
 
 /* In the child. 0, or the step that failed. */
@@ -575,12 +480,6 @@ static void take_step(const struct step *step)
     case ACT_GET_INVALIDATED:
         get_invalidated(step);
         break;
-    case ACT_GET_MANY:
-        get_many(step);
-        break;
-    case ACT_PUT_MANY:
-        put_many(step);
-        break;
     case ACT_PUT:
         put(&t.holds[step->a % PLAN_HOLDS]);
         break;
@@ -608,12 +507,6 @@ static void take_step(const struct step *step)
         break;
     case ACT_FLUSH:
         flush();
-        break;
-    case ACT_LIMITS:
-        change_limits(step);
-        break;
-    case ACT_ALL_LIMITS:
-        change_all_limits(step);
         break;
     case ACT_BUSY:
         atomic_store(&pinning.busy_times, (int)(step->a % 4));
@@ -740,6 +633,17 @@ static void run_players(void)
 
 /* ---- episodes --------------------------------------------------------------------------- */
 
+static void set_limit(const char *name, uint64_t value)
+{
+    char text[32];
+
+    snprintf(text, sizeof(text), "%" PRIu64, value);
+    if (value == HMREG_LIMIT_NONE)
+        unsetenv(name);
+    else
+        setenv(name, text, 1);
+}
+
 static void open_all(void)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = t.plan->kind->monitor};
@@ -754,10 +658,14 @@ static void open_all(void)
     for (int i = 0; i < HMREG_IFACE_COUNT; i++)
         domain.check[i] = check;
     world_open((unsigned)((t.plan->seed + t.plan->episode) % 8)); /* each combination in turn */
+    set_limit("HMREG_CACHE_MAX_COUNT", t.plan->all_regions);
+    set_limit("HMREG_CACHE_MAX_SIZE", t.plan->all_bytes);
     MUST(hmreg_open(&config, &t.lib));
+    set_limit("HMREG_CACHE_MAX_COUNT", HMREG_LIMIT_NONE);
+    set_limit("HMREG_CACHE_MAX_SIZE", HMREG_LIMIT_NONE);
     MUST(remote_open_domain(t.plan->kind->fabric, t.lib, &domain, &t.domain));
     MUST(hmreg_domain_query(t.domain, &info));
-    oracle_limits(info.max_regions, info.max_bytes, 0);
+    oracle_limits(info.max_regions, info.max_bytes);
 }
 
 static void close_all(void)

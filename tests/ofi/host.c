@@ -149,8 +149,9 @@ TEST(reg__regions_without_remote_access__share_no_key)
     }
     assert_ok(hmreg_mr_reg(fixture.fabric.domain, fixture.memory, 10, HMREG_ACCESS_ALL, 0, 0, 0,
                            &fixture.mr, NULL));
-    assert_int_equal(hmreg_mr_key(fixture.mr),
-                     fixture_key(&fixture, 1) ? 0 : fi_mr_key(hmreg_mr_native(fixture.mr)));
+    assert_int_equal(
+        hmreg_mr_key(fixture.mr),
+        fixture_key(&fixture, 1) ? 0 : fi_mr_key(hmreg_mr_head_of(fixture.mr)->keys->native));
     for (int i = 0; i < 20; i++)
         assert_ok(hmreg_mr_close(mrs[i]));
     fixture_close(&fixture);
@@ -188,7 +189,7 @@ TEST(reg__native_and_desc__libfabrics)
     fixture_open_lonely(&fixture);
     assert_ok(hmreg_mr_reg(fixture.fabric.domain, fixture.memory, 10, HMREG_ACCESS_ALL, 0,
                            fixture_key(&fixture, FIXTURE_KEY), 0, &fixture.mr, &fixture));
-    native = hmreg_mr_native(fixture.mr);
+    native = hmreg_mr_head_of(fixture.mr)->keys->native;
     assert_non_null(native);
     assert_int_equal(native->fid.fclass, FI_CLASS_MR);
     assert_ptr_equal(native->fid.context, &fixture);

@@ -107,6 +107,30 @@ explains_errors() { # NAME ERROR...
     done
 }
 
+# ---- callers ------------------------------------------------------------------------------
+
+# "NAME FILE" of each call in the overview.
+callers() {
+    sed -n '/^# CALLS/,/^# EXAMPLE/p' "$overview" | grep -E '^hmreg_[a-z_]+ +[a-z]'
+}
+
+each_call_has_one_caller() {
+    all_prototypes | grep -v '^static inline' | name_of | sort | diff - <(callers | cut -d' ' -f1 | sort)
+}
+
+# In an example, the command or a preloaded library, and in its code.
+callers_call() {
+    local name file read=0 bad=0
+    while read -r name file; do
+        ((++read))
+        [[ $file =~ ^(examples|tools|preload)/ && -f $SOURCE_DIR/$file ]] &&
+            sed -z 's@/\*\([^*]\|\*\+[^*/]\)*\*\+/@@g' "$SOURCE_DIR/$file" | grep "\b$name(" >/dev/null && continue
+        echo "$file does not call $name"
+        bad=1
+    done < <(callers)
+    ((read > 50 && !bad))
+}
+
 # ---- units --------------------------------------------------------------------------------
 
 # "NAME UNIT" of each field of a public struct whose comment names a unit.
@@ -128,7 +152,7 @@ fields_have_units() {
         bad=1
     done < <(units_of_fields)
     echo "$count fields"
-    ((!bad && count > 20))
+    ((!bad && count > 15))
 }
 
 # A page whose functions take a length says that it is in bytes, one whose functions wait, how long.
@@ -507,6 +531,8 @@ elif ! python3 -c 'import cffi' 2>/dev/null; then
 else
     check manual__constants__cffi_reads_the_header cffi_reads_the_header
 fi
+check manual__callers__each_call_has_one each_call_has_one_caller
+check manual__callers__are_there_and_call_it callers_call
 check manual__units__fields_have_those_of_the_header fields_have_units
 check manual__units__arguments_have_theirs arguments_have_units
 check manual__rma__says_delivery_complete rma_says_delivery_complete

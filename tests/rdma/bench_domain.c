@@ -30,7 +30,7 @@ void bench_close(struct bench *bench)
 enum ibv_wc_status bench_rdma(struct bench *bench, enum ibv_wr_opcode opcode, void *local,
                               size_t len, const struct hmreg_mr *mr, uint64_t raddr, uint32_t rkey)
 {
-    struct ibv_sge sge = {(uintptr_t)local, (uint32_t)len, hmreg_mr_lkey(mr)};
+    struct ibv_sge sge = {(uintptr_t)local, (uint32_t)len, hmreg_mr_head_of(mr)->keys->lkey};
     struct ibv_send_wr wr = {.sg_list = &sge,
                              .num_sge = 1,
                              .opcode = opcode,

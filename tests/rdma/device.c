@@ -105,7 +105,7 @@ TEST(rdma_write__from_device_memory)
         target_open(&bench, &to, HMREG_REMOTE_WRITE);
         assert_int_equal(bench_rdma(&bench, IBV_WR_RDMA_WRITE, from.memory + TARGET_SKEW, 5000,
                                     from.mr, (uintptr_t)to.memory + TARGET_SKEW + 3,
-                                    hmreg_mr_rkey(to.mr)),
+                                    hmreg_mr_head_of(to.mr)->keys->rkey),
                          IBV_WC_SUCCESS);
         memcpy(to.expected + TARGET_SKEW + 3, from.expected + TARGET_SKEW, 5000);
         target_assert_expected(&bench, &to);
@@ -162,7 +162,7 @@ CASE(suspend__device_memory_is_the_kernels_again__and_resume_writes_the_new)
     target_open(&bench, &target, HMREG_REMOTE_WRITE);
     assert_ok(hmreg_suspend(bench.lib, target.memory, TARGET_ROOM));
     assert_int_equal(softgpu_stat(-1).regions, 0);
-    assert_int_equal(hmreg_mr_rkey(target.mr), HMREG_VERBS_KEY_NOTAVAIL);
+    assert_int_equal(hmreg_mr_head_of(target.mr)->keys->rkey, HMREG_VERBS_KEY_NOTAVAIL);
     assert_ok(hmreg_mem_free(bench.lib, target.memory));
     assert_int_equal(softgpu_stat(-1).buffers, buffers);
     assert_ok(hmreg_mem_alloc(bench.lib, device_iface(), 0, HMREG_MEM_DEVICE, TARGET_ROOM, &again));
@@ -190,7 +190,7 @@ TEST(get__region_serves_rdma)
             hmreg_mr_get(bench.domain, target.memory + 100 + i, 1000, HMREG_REMOTE_WRITE, &mr));
         assert_int_equal(bench_rdma(&bench, IBV_WR_RDMA_WRITE, target.source, 1000,
                                     target.source_mr, (uintptr_t)target.memory + 100 + i,
-                                    hmreg_mr_rkey(mr)),
+                                    hmreg_mr_head_of(mr)->keys->rkey),
                          IBV_WC_SUCCESS);
         memcpy(target.expected + 100 + i, target.source, 1000);
         target_assert_expected(&bench, &target);

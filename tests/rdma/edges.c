@@ -24,7 +24,7 @@ static struct ibv_mw *bind_window(struct bench *bench, struct target *target)
     struct ibv_mw *window = ibv_alloc_mw(bench->pd, IBV_MW_TYPE_1);
     struct ibv_mw_bind bind = {
         .send_flags = IBV_SEND_SIGNALED,
-        .bind_info = {.mr = hmreg_mr_native(target->mr),
+        .bind_info = {.mr = hmreg_mr_head_of(target->mr)->keys->native,
                       .addr = (uintptr_t)target->memory + TARGET_SKEW,
                       .length = 100,
                       .mw_access_flags = IBV_ACCESS_REMOTE_WRITE},

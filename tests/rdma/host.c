@@ -190,24 +190,6 @@ static struct hmreg_window *open_window(struct bench *bench, const struct pair *
     return window;
 }
 
-/* What a peer learns from the window's token. */
-static uint32_t key_of(struct bench *bench, const struct pair *pair,
-                       const struct hmreg_window *window)
-{
-    uint64_t addr = 0, key = 0;
-    struct hmreg_remote *remote;
-    uint8_t token[128];
-    size_t size = sizeof(token);
-
-    assert_ok(hmreg_window_pack(window, token, &size));
-    assert_ok(hmreg_remote_open(bench->domain, token, size, &remote));
-    assert_ok(hmreg_remote_addr(remote, 0, WINDOW_BYTES, &addr, &key));
-    assert_int_equal(addr, (uintptr_t)pair->target);
-    assert_fails(hmreg_remote_addr(remote, 0, WINDOW_BYTES + 1, &addr, &key), -ERANGE, "outside");
-    hmreg_remote_close(remote);
-    return (uint32_t)key;
-}
-
 static enum ibv_wc_status write_by(struct bench *bench, struct pair *pair, uint32_t key,
                                    uint32_t len)
 {
@@ -240,7 +222,7 @@ static const struct window_case {
 static void try_window(struct bench *bench, struct pair *pair, const struct window_case *as)
 {
     struct hmreg_window *window = open_window(bench, pair, as->type, bench->qp[as->binder]);
-    uint32_t key = key_of(bench, pair, window);
+    uint32_t key = hmreg_window_rkey(window);
     bool works = as->status == IBV_WC_SUCCESS;
 
     assert_int_equal(write_by(bench, pair, key, WINDOW_BYTES), as->status);

@@ -178,7 +178,8 @@ static int await_late_completion(const struct writer *writer, long sent, struct 
 /* Has a write succeeded? */
 static bool succeeds(struct writer *writer, const struct hello *to, char byte, bool owner_lives)
 {
-    struct ibv_sge sge = {(uintptr_t)writer->bytes, RIGHTS_BYTES, hmreg_mr_lkey(writer->mr)};
+    struct ibv_sge sge = {(uintptr_t)writer->bytes, RIGHTS_BYTES,
+                          hmreg_mr_head_of(writer->mr)->keys->lkey};
     struct ibv_send_wr *bad, wr = {.sg_list = &sge,
                                    .num_sge = 1,
                                    .opcode = IBV_WR_RDMA_WRITE,

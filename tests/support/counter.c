@@ -211,12 +211,12 @@ struct hmreg_domain *counter_open_allocated(struct hmreg *lib)
 
 const void *counter_endpoint(const struct hmreg_mr *mr)
 {
-    const struct counter_region *region = hmreg_mr_native(mr);
+    const struct counter_region *region = hmreg_mr_head_of(mr)->keys->native;
 
     return region->enabled ? region->endpoint : NULL;
 }
 
 uint64_t counter_seen(const struct hmreg_mr *mr)
 {
-    return ((struct counter_region *)hmreg_mr_native(mr))->seen;
+    return ((struct counter_region *)hmreg_mr_head_of(mr)->keys->native)->seen;
 }

@@ -236,7 +236,7 @@ int pinning_open(struct hmreg *lib, const struct hmreg_domain_config *config,
 
 struct pinned *pinned_of(const struct hmreg_mr *mr)
 {
-    return hmreg_mr_native(mr);
+    return hmreg_mr_head_of(mr)->keys->native;
 }
 
 void pinned_use(struct pinned *region)

@@ -43,7 +43,7 @@ static void record(const struct provider_request *req)
         call->dmabuf = *req->dmabuf;
         call->pcie = fake_is_pcie(req->dmabuf->fd);
         assert_int_equal(pread(req->dmabuf->fd, &call->first, 1, (off_t)req->dmabuf->offset), 1);
-    } else if (req->path != HMREG_PATH_PEERMEM) {
+    } else if (req->path != HMREG_PATH_PEERMEM && !script.unmapped) {
         call->first = *(char *)req->iov[0].iov_base;
     }
 }

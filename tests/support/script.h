@@ -41,6 +41,7 @@ struct script {
     uint64_t given_key;              /* not 0: the key regions get, whatever was requested */
     struct script_call calls[SCRIPT_CALLS];
     unsigned count, live, destroys;
+    bool unmapped;             /* the ranges are addresses only: their bytes are not read */
     struct iovec refreshed[8]; /* the parts of the last calls of refresh */
     unsigned refreshes;
 };

@@ -81,15 +81,11 @@ TEST(get__host_and_devices_by_one_thread__hits_of_each_counted)
     cuda->reports = true;
     for (int i = 0; i < 2; i++)
         iov[i + 1] = (struct iovec){(void *)(uintptr_t)claim(i, HMREG_MEM_DEVICE)->addr, LEN};
-    for (int i = 0; i < 11; i++)
+    for (int i = 0; i < 16; i++)
         for (int j = 0; j < 3; j++) {
             mrs[j] = fixture_get(iov[j].iov_base, LEN);
             hmreg_mr_put(mrs[j]);
         }
-    for (int i = 0; i < 5; i++) {
-        assert_ok(hmreg_mr_get_many(fixture.domain, iov, 3, HMREG_ACCESS_REMOTE, mrs));
-        hmreg_mr_put_many(mrs, 3);
-    }
     for (int j = 0; j < 3; j++) {
         assert_false(asks(mrs[j]));
         assert_int_equal(hits_of(mrs[j]), 15);
@@ -277,16 +273,18 @@ static struct hmreg_stats stats_of(int device)
 {
     struct hmreg_stats stats = {.size = sizeof(stats)};
 
-    assert_ok(hmreg_domain_cache_stats(fixture.domain, HMREG_IFACE_CUDA, device, &stats));
+    cache_stats_sum(&cache_set_at(fixture.domain->caches, HMREG_IFACE_CUDA, device)->stats, &stats);
     return stats;
 }
 
 TEST(runtime__starts_after_the_domain__each_device_has_its_cache)
 {
-    open_fixture(NULL);
+    struct hmreg_domain_config config = {
+        .size = sizeof(config), .max_regions = 1, .max_bytes = LEN};
+
+    open_fixture(&config);
     assert_int_equal(cuda->opens, 0);
     assert_int_equal(fixture_stats().caches, HMREG_IFACE_COUNT);
-    assert_ok(hmreg_domain_set_limits(fixture.domain, 1, LEN));
     for (int device = 0; device < 2; device++) {
         struct vendor_claim *memory = claim(device, HMREG_MEM_DEVICE);
 

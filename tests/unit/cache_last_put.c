@@ -290,28 +290,6 @@ TEST(last_put__fabric_busy__deregistered_by_a_later_call)
     assert_int_equal(regions(), 0);
 }
 
-/* ---- other calls ------------------------------------------------------------------------ */
-
-TEST(last_put__many__shared_and_gone)
-{
-    struct hmreg_mr *first[MANY], *second[MANY];
-    struct iovec iov[MANY];
-
-    open_fixture(HMREG_POLICY_LAST_PUT, 0);
-    for (unsigned i = 0; i < MANY; i++)
-        iov[i] = (struct iovec){memory[i], LEN};
-    for (unsigned round = 1; round <= 3; round++) {
-        assert_ok(hmreg_mr_get_many(fixture.domain, iov, MANY, HMREG_ACCESS_REMOTE, first));
-        assert_ok(hmreg_mr_get_many(fixture.domain, iov, MANY, HMREG_ACCESS_REMOTE, second));
-        assert_memory_equal(first, second, sizeof(first));
-        assert_int_equal(atomic_load(&counter.regs), round * MANY);
-        hmreg_mr_put_many(first, MANY);
-        assert_int_equal(regions(), MANY);
-        hmreg_mr_put_many(second, MANY);
-        assert_int_equal(regions(), 0);
-    }
-}
-
 /* ---- the caller's dmabuf ---------------------------------------------------------------- */
 
 static struct hmreg_mr *get_dmabuf(int fd, void *base, enum hmreg_policy policy)

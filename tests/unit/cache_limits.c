@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Limits that change while the caches are in use, for each cache and for all together; and the
+ * The limits of each cache and of all caches together, and the
  * validation of a hit, as configured for the domain.
  */
 #include "tests/support/cache_fixture.h"
@@ -38,43 +38,6 @@ static uint64_t regions(void)
 }
 
 /* ---- of each cache ---------------------------------------------------------------------- */
-
-TEST(set_limits__lowered__idle_ones_go_at_once_and_held_ones_stay)
-{
-    struct hmreg_mr *held[2];
-
-    open_fixture(NULL);
-    touch(0, 10);
-    held[0] = fixture_get(memory[0], LEN);
-    held[1] = fixture_get(memory[1], LEN);
-    assert_ok(hmreg_domain_set_limits(fixture.domain, 4, HMREG_LIMIT_NONE));
-    assert_int_equal(atomic_load(&counter.regions), 4);
-    assert_int_equal(fixture_key(memory[9], LEN), 10); /* the most recent ones stay */
-    assert_int_equal(fixture_key(memory[8], LEN), 9);
-    assert_int_equal(test_domain_info(fixture.domain).max_regions, 4);
-    assert_ok(hmreg_domain_set_limits(fixture.domain, 1, LEN));
-    assert_int_equal(regions(), 2);
-    fixture_key(memory[20], LEN);
-    assert_int_equal(fixture_stats().uncached, 1);
-    hmreg_mr_put(held[0]);
-    hmreg_mr_put(held[1]);
-    fixture_key(memory[21], LEN);
-    assert_int_equal(regions(), 1);
-}
-
-TEST(set_limits__raised__more_is_remembered)
-{
-    struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 2};
-
-    open_fixture(&config);
-    touch(0, 4);
-    assert_int_equal(regions(), 2);
-    assert_ok(hmreg_domain_set_limits(fixture.domain, 8, HMREG_LIMIT_NONE));
-    touch(0, 8);
-    touch(0, 8);
-    assert_int_equal(regions(), 8);
-    assert_int_equal(atomic_load(&counter.regs), 10);
-}
 
 #define THOUSANDS 3000
 
@@ -182,29 +145,6 @@ TEST(limit__filled_by_hundreds_that_are_held__served_uncached)
     }
 }
 
-TEST(set_limits__lowered_below_hundreds_that_are_held__served_uncached)
-{
-    struct hmreg_mr *held[HELD];
-
-    open_fixture(NULL);
-    hold_all(held);
-    assert_ok(hmreg_domain_set_limits(fixture.domain, HELD / 2, HMREG_LIMIT_NONE));
-    expect_uncached(0);
-    assert_ok(hmreg_set_limits(fixture.lib, HELD / 2, HMREG_LIMIT_NONE));
-    expect_uncached(3);
-    put_all(held);
-}
-
-TEST(set_limits__zero__nothing_is_remembered)
-{
-    open_fixture(NULL);
-    touch(0, 3);
-    assert_ok(hmreg_domain_set_limits(fixture.domain, 0, HMREG_LIMIT_NONE));
-    assert_int_equal(atomic_load(&counter.regions), 0);
-    touch(0, 3);
-    assert_int_equal(fixture_stats().uncached, 3);
-}
-
 /* ---- of all ----------------------------------------------------------------------------- */
 
 static void get_in(struct hmreg_domain *domain, void *addr)
@@ -223,13 +163,19 @@ static uint64_t regions_of(struct hmreg_domain *domain)
     return stats.regions;
 }
 
-TEST(set_limits__of_all__own_ones_go_first_then_other_domains)
+static void open_limited(const char *max_regions)
+{
+    setenv("HMREG_CACHE_MAX_COUNT", max_regions, 1);
+    open_fixture(NULL);
+    unsetenv("HMREG_CACHE_MAX_COUNT");
+}
+
+TEST(limit__of_all__own_ones_go_first_then_other_domains)
 {
     struct hmreg_domain *other;
 
-    open_fixture(NULL);
+    open_limited("6");
     other = counter_open_more(fixture.lib, NULL);
-    assert_ok(hmreg_set_limits(fixture.lib, 6, HMREG_LIMIT_NONE));
     touch(0, 4);
     get_in(other, memory[10]);
     get_in(other, memory[11]);
@@ -315,9 +261,8 @@ TEST(get__evicts_another_domains__its_own_thread_deregisters)
     struct driver driver;
     pthread_t thread;
 
-    open_fixture(NULL);
+    open_limited("4");
     watch_threads();
-    assert_ok(hmreg_set_limits(fixture.lib, 4, HMREG_LIMIT_NONE));
     touch(0, 4);
     thread = start_driver(&driver);
     assert_int_equal(regions(), 0);
@@ -375,11 +320,10 @@ TEST(close__another_domain_evicts_there__waits_for_it)
     pthread_t getter, closing;
     struct closer closer = {.done = false};
 
-    open_fixture(NULL);
+    open_limited("1");
     closer.domain = counter_open_more(fixture.lib, NULL);
     sem_init(&visiting, 0, 0);
     sem_init(&leave, 0, 0);
-    assert_ok(hmreg_set_limits(fixture.lib, 1, HMREG_LIMIT_NONE));
     if (fixture.domain->caches->pool.thread_caches.fenced)
         test_skip("this system has no membarrier(2)");
     get_in(closer.domain, memory[10]);
@@ -396,7 +340,7 @@ TEST(close__another_domain_evicts_there__waits_for_it)
     assert_int_equal(regions(), 1);
 }
 
-TEST(set_limits__of_all_in_the_environment__hold)
+TEST(limit__of_regions_and_bytes_of_all__both_hold)
 {
     setenv("HMREG_CACHE_MAX_COUNT", "3", 1);
     setenv("HMREG_CACHE_MAX_SIZE", "8192", 1);
@@ -410,28 +354,18 @@ TEST(set_limits__of_all_in_the_environment__hold)
 
 /* ---- argument checks -------------------------------------------------------------------- */
 
-TEST(set_limits__wrong_arguments__einval)
+TEST(config__unknown_check__einval)
 {
-    struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_DOMAIN_NO_CACHE};
+    struct hmreg_domain_config config = {.size = sizeof(config)};
     struct hmreg_domain *made = NULL;
     struct provider_caps caps = {.fabric = "test", .key_size = 8, .iov_limit = 1};
     struct provider_ops ops = {.name = "test"};
 
-    open_fixture(&config);
-    assert_fails(hmreg_set_limits(NULL, 1, 1), -EINVAL, "lib is NULL");
-    assert_fails(hmreg_domain_set_limits(NULL, 1, 1), -EINVAL, "domain is NULL");
-    assert_fails(hmreg_domain_set_limits(fixture.domain, 1, 1), -EINVAL, "opened without a cache");
+    open_fixture(NULL);
     config.check[HMREG_IFACE_ZE] = (enum hmreg_check)3;
     assert_fails(hmreg_domain_create(fixture.lib, &ops, &caps, NULL, &config, &made), -EINVAL,
                  "config->check[3] is 3");
     assert_null(made);
-}
-
-TEST(set_limits__in_a_forked_child__eperm)
-{
-    open_fixture(NULL);
-    test_in_child(hmreg_set_limits(fixture.lib, 1, 1) != -EPERM ||
-                  hmreg_domain_set_limits(fixture.domain, 1, 1) != -EPERM);
 }
 
 /* ---- validation of a hit ---------------------------------------------------------------- */

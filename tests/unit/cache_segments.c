@@ -93,31 +93,18 @@ TEST(segments__many__cached)
     assert_int_equal(registrations(), 2 * MOST);
 }
 
-struct listed {
-    unsigned count;
-    struct hmreg_entry_info entry;
-};
-
-static int keep(const struct hmreg_entry_info *entry, void *context)
+TEST(segments__held_at_close__first_address_and_length_of_all)
 {
-    struct listed *listed = context;
-
-    listed->count++;
-    listed->entry = *entry;
-    return 0;
-}
-
-TEST(segments__dump__first_address_and_length_of_all)
-{
-    struct listed listed = {0};
+    struct hmreg_mr *mr = NULL;
     struct list list;
+    char held[80];
 
     open_fixture();
-    key_of(pair(&list, memory[5], memory[2]));
-    assert_ok(hmreg_domain_dump(fixture.domain, keep, &listed));
-    assert_int_equal(listed.count, 1);
-    assert_int_equal(listed.entry.addr, (uintptr_t)memory[5]);
-    assert_int_equal(listed.entry.len, 2 * LEN);
+    pair(&list, memory[5], memory[2]);
+    assert_ok(hmreg_mr_get_attr(fixture.domain, &list.attr, 0, &mr));
+    snprintf(held, sizeof(held), "%d bytes at %p (1 gets without a put)", 2 * LEN, memory[5]);
+    assert_fails(hmreg_domain_close(fixture.domain), -EBUSY, held);
+    hmreg_mr_put(mr);
 }
 
 /* Loopback takes several ranges a registration. */

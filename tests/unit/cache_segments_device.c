@@ -398,11 +398,12 @@ TEST(group__of_single_regions__list_registered_again_after_a_change)
 {
     struct hmreg_domain_config single = {.size = sizeof(single), .flags = HMREG_DOMAIN_SINGLE};
     struct hmreg_group_config config = {.size = sizeof(config), .domain = &single};
-    struct hmreg_domain *group;
+    struct hmreg_domain *group, *member;
     struct list list;
 
     open_fixture();
-    assert_ok(hmreg_group_open(fixture.lib, &fixture.domain, 1, &config, &group));
+    member = fixture.domain;
+    assert_ok(hmreg_group_open(fixture.lib, &member, 1, &config, &group));
     claim(5, HMREG_MEM_DEVICE, 1);
     to_renew = claim(2, HMREG_MEM_DEVICE, 1);
     counter.reg_hook = renew_it;
@@ -410,7 +411,7 @@ TEST(group__of_single_regions__list_registered_again_after_a_change)
     hmreg_mr_put(get(pair(&list, memory[5], memory[2])));
     counter.reg_hook = NULL;
     assert_int_equal(registrations(), 4);
-    fixture.domain = hmreg_group_member(group, 0);
+    fixture.domain = member;
     assert_ok(hmreg_domain_close(group));
 }
 

@@ -136,7 +136,7 @@ static void dmabuf_is_cached_by_its_inode(enum hmreg_iface iface)
         hmreg_mr_put(mr);
     }
     assert_int_equal(script.count, 1);
-    assert_ok(hmreg_domain_cache_stats(fixture.domain, HMREG_IFACE_SYSTEM, -1, &host));
+    assert_ok(hmreg_domain_stats(fixture.domain, &host));
     assert_int_equal(host.misses, 1);
 }
 
@@ -369,15 +369,12 @@ TEST(foreign__segments__of_dmabufs)
 TEST(foreign__other_calls__refuse_it)
 {
     struct hmreg_runtime_info runtime = {.size = sizeof(runtime)};
-    struct hmreg_stats stats = {.size = sizeof(stats)};
 
     script_open(&fixture, NULL, NULL);
     for (int iface = HMREG_IFACE_COUNT; iface <= HMREG_IFACE_MAX; iface++) {
         enum hmreg_iface asked = (enum hmreg_iface)iface;
 
         assert_fails(hmreg_runtime_query(fixture.lib, asked, &runtime), -EINVAL, "iface is");
-        assert_fails(hmreg_domain_cache_stats(fixture.domain, asked, 0, &stats), -EINVAL,
-                     "iface is");
     }
 }
 

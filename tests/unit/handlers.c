@@ -291,10 +291,8 @@ static void invalidate_and_flush(char *other)
 
 static void evict(char *other)
 {
-    assert_ok(hmreg_domain_set_limits(watch.fixtures[1].domain, 1, 1 << 20));
     fixture_key_in(&watch.fixtures[1], other, 10);
     fixture_key_in(&watch.fixtures[1], inner.memory, 10);
-    assert_ok(hmreg_domain_set_limits(watch.fixtures[1].domain, 10, 1 << 20));
 }
 
 static void open_watched(void)

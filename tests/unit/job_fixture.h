@@ -95,14 +95,6 @@ static inline struct hmreg_mr *registered(void)
     return finish(job);
 }
 
-static inline struct hmreg_job_info info_of(struct hmreg_job *job)
-{
-    struct hmreg_job_info info = {.size = sizeof(info)};
-
-    assert_ok(hmreg_job_query(job, &info));
-    return info;
-}
-
 static inline void check_piece(const struct hmreg_mr *mr, size_t index, const char *addr,
                                size_t len)
 {

@@ -23,21 +23,21 @@ static struct vendor *cuda = &vendors[HMREG_IFACE_CUDA];
 static unsigned orders;
 static int node;
 
-int __real_hmreg_topology_order_domains(const struct hmreg_topology *topology,
-                                        const struct hmreg_place *place,
-                                        struct hmreg_domain *const *domains, size_t count,
-                                        size_t *order, enum hmreg_distance *distances);
-int __wrap_hmreg_topology_order_domains(const struct hmreg_topology *topology,
-                                        const struct hmreg_place *place,
-                                        struct hmreg_domain *const *domains, size_t count,
-                                        size_t *order, enum hmreg_distance *distances);
-int __wrap_hmreg_topology_order_domains(const struct hmreg_topology *topology,
-                                        const struct hmreg_place *place,
-                                        struct hmreg_domain *const *domains, size_t count,
-                                        size_t *order, enum hmreg_distance *distances)
+int __real_topology_order_domains(const struct hmreg_topology *topology,
+                                  const struct hmreg_place *place,
+                                  struct hmreg_domain *const *domains, size_t count, size_t *order,
+                                  enum hmreg_distance *distances);
+int __wrap_topology_order_domains(const struct hmreg_topology *topology,
+                                  const struct hmreg_place *place,
+                                  struct hmreg_domain *const *domains, size_t count, size_t *order,
+                                  enum hmreg_distance *distances);
+int __wrap_topology_order_domains(const struct hmreg_topology *topology,
+                                  const struct hmreg_place *place,
+                                  struct hmreg_domain *const *domains, size_t count, size_t *order,
+                                  enum hmreg_distance *distances)
 {
     orders++;
-    return __real_hmreg_topology_order_domains(topology, place, domains, count, order, distances);
+    return __real_topology_order_domains(topology, place, domains, count, order, distances);
 }
 
 int __wrap_memory_node(const void *addr, size_t len, char *words, size_t size);
@@ -370,8 +370,8 @@ static uint32_t rails_expected(unsigned gpu, unsigned wanted)
     size_t order[NICS];
     uint32_t rails = 0;
 
-    assert_ok(__real_hmreg_topology_order_domains(host.topology, &place, host.members, NICS, order,
-                                                  distances));
+    assert_ok(
+        __real_topology_order_domains(host.topology, &place, host.members, NICS, order, distances));
     for (unsigned i = 0; i < NICS && wanted; i++)
         if (!(dead >> order[i] & 1)) {
             rails |= UINT32_C(1) << order[i];

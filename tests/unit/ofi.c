@@ -149,8 +149,8 @@ TEST(reg__host__what_libfabric_made)
     ofi_begin_with(0);
     assert_ok(reg(HMREG_ACCESS_ALL, 0x77, &mr));
     assert_int_equal(hmreg_mr_key(mr), 0x77);
-    assert_non_null(hmreg_mr_native(mr));
-    assert_ptr_equal(hmreg_mr_desc(mr), fi_mr_desc(hmreg_mr_native(mr)));
+    assert_non_null(hmreg_mr_head_of(mr)->keys->native);
+    assert_ptr_equal(hmreg_mr_desc(mr), fi_mr_desc(hmreg_mr_head_of(mr)->keys->native));
     assert_ptr_equal(hmreg_mr_context(mr), &fixture.lib);
     assert_ok(hmreg_mr_close(mr));
 }
@@ -342,7 +342,7 @@ TEST(close__fails_otherwise__final)
 
     ofi_begin_with(0);
     assert_ok(reg(HMREG_ACCESS_ALL, 7, &mr));
-    native = hmreg_mr_native(mr);
+    native = hmreg_mr_head_of(mr)->keys->native;
     fake_fabric.close_code = -FI_EIO;
     assert_fails(hmreg_mr_close(mr), -EIO, "fi_close()");
     assert_int_equal(hmreg_last_error()->vendor_code, -FI_EIO);

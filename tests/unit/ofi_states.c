@@ -301,7 +301,7 @@ TEST(async__key_comes_with_the_event)
     begin_async(FI_MR_PROV_KEY);
     fake_fabric.key = FI_KEY_NOTAVAIL;
     mr = reg(0);
-    native = hmreg_mr_native(mr);
+    native = hmreg_mr_head_of(mr)->keys->native;
     native->mem_desc = NULL;
     assert_true(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL);
     assert_null(hmreg_mr_desc(mr));

@@ -82,9 +82,6 @@ TEST(plan__larger_than_the_caches__that_much_is_cached)
     assert_true(plan.cacheable == 4 * MiB);
     assert_int_equal(plan.limits[HMREG_PLAN_CACHE_REGIONS].limit, 2);
     assert_true(plan.limits[HMREG_PLAN_CACHE_BYTES].fits == 4 * MiB);
-    assert_ok(hmreg_domain_set_limits(fixture.domain, HMREG_LIMIT_NONE, HMREG_LIMIT_NONE));
-    plan = plan_on(HMREG_IFACE_SYSTEM, 0, 9 * MiB);
-    assert_true(plan.cacheable == 9 * MiB);
 }
 
 TEST(plan__domain_without_a_cache__nothing_is_cached)
@@ -321,16 +318,6 @@ TEST(plan__in_a_forked_child__eperm)
     test_forks_wipe();
     script_open(&fixture, NULL, NULL);
     test_in_child(hmreg_domain_plan(fixture.domain, HMREG_IFACE_SYSTEM, -1, 1, &plan) != -EPERM);
-}
-
-TEST(kind_name__each)
-{
-    static const char *const names[] = {"max_len",       "max_mr",      "memlock", "descriptors",
-                                        "cache_regions", "cache_bytes", "memory"};
-
-    for (int i = 0; i < HMREG_PLAN_KINDS; i++)
-        assert_string_equal(hmreg_plan_kind_name((enum hmreg_plan_kind)i), names[i]);
-    assert_string_equal(hmreg_plan_kind_name((enum hmreg_plan_kind)99), "?");
 }
 
 TEST_MAIN()

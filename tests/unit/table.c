@@ -102,7 +102,7 @@ TEST(table__tokens_of_a_group__an_entry_for_each_rail)
         else
             assert_entry(&entries[i], i / RAILS - 1, i % RAILS);
     assert_fails(hmreg_domain_close(fixture.group), -EBUSY, "1 key tables");
-    assert_ok(hmreg_table_clear(table, 2, 1));
+    assert_ok(hmreg_table_write(table, 2, 1, NULL, 0, 0));
     assert_none(&entries[2 * RAILS + 1]);
     assert_entry(&entries[3 * RAILS], 2, 0);
     hmreg_table_close(table);
@@ -205,12 +205,13 @@ TEST(table__wrong_arguments__refused)
     assert_ok(hmreg_table_open(fixture.group, memory, 1, 0, &table));
     assert_fails(hmreg_table_write(NULL, 0, 1, token, size, 0), -EINVAL, "table is NULL");
     assert_fails(hmreg_table_write(table, 0, 0, token, size, 0), -EINVAL, "count is 0");
-    assert_fails(hmreg_table_write(table, 0, 1, NULL, size, 0), -EINVAL, "tokens is NULL");
+    assert_fails(hmreg_table_write(table, 0, 1, NULL, size, 0), -EINVAL,
+                 "tokens is NULL, and size is");
     assert_fails(hmreg_table_write(table, 1, 1, token, size, 0), -ERANGE, "has 1 tokens");
     assert_fails(hmreg_table_write(table, 0, 2, token, size, 0), -ERANGE, "has 1 tokens");
     assert_fails(hmreg_table_write(table, SIZE_MAX, 2, token, size, 0), -ERANGE, "has 1 tokens");
-    assert_fails(hmreg_table_clear(NULL, 0, 1), -EINVAL, "table is NULL");
-    assert_fails(hmreg_table_clear(table, 0, SIZE_MAX), -ERANGE, "has 1 tokens");
+    assert_fails(hmreg_table_write(NULL, 0, 1, NULL, 0, 0), -EINVAL, "table is NULL");
+    assert_fails(hmreg_table_write(table, 0, SIZE_MAX, NULL, 0, 0), -ERANGE, "has 1 tokens");
     assert_none(&entry);
     hmreg_table_close(table);
 }
@@ -384,7 +385,7 @@ TEST(write__raw_keys__mapped_until_the_change_after_the_one_that_replaced_them)
     assert_true(entries[RAILS].key == key_of(1, 0) + base_of(1, 0));
     assert_ok(hmreg_table_write(table, 0, 1, all, size / 2, 0));
     assert_int_equal(live_keys, 9);
-    assert_ok(hmreg_table_clear(table, 1, 1));
+    assert_ok(hmreg_table_write(table, 1, 1, NULL, 0, 0));
     assert_int_equal(live_keys, 6);
     map_code = -ENOSPC;
     assert_fails(hmreg_table_write(table, 0, 2, all, size, 0), -ENOSPC,
@@ -485,7 +486,7 @@ TEST(random_changes__raw_keys__each_entry_and_key_as_the_model_says)
 
         switch (random() % 4) {
         case 0:
-            assert_ok(hmreg_table_clear(table, first, count));
+            assert_ok(hmreg_table_write(table, first, count, NULL, 0, 0));
             model_take(&model, first, count, peers);
             break;
         case 1: /* the last ones are cut short: nothing changes */
@@ -545,7 +546,7 @@ static void look(const char *call, uint64_t addr, size_t len)
     if (seen_count < 16 && device_entry)
         seen[seen_count++] = *device_entry;
     if (table_of_one)
-        nested = hmreg_table_clear(table_of_one, 0, 1);
+        nested = hmreg_table_write(table_of_one, 0, 1, NULL, 0, 0);
 }
 
 TEST(write__device_table__each_step_is_a_copy_of_its_own)

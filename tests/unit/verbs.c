@@ -175,9 +175,9 @@ TEST(reg__keys_are_the_devices)
 
     open_fixture();
     assert_ok(reg(HMREG_RECV | HMREG_REMOTE_READ, &mr));
-    native = hmreg_mr_native(mr);
-    assert_int_equal(hmreg_mr_lkey(mr), native->lkey);
-    assert_int_equal(hmreg_mr_rkey(mr), native->rkey);
+    native = hmreg_mr_head_of(mr)->keys->native;
+    assert_int_equal(hmreg_mr_head_of(mr)->keys->lkey, native->lkey);
+    assert_int_equal(hmreg_mr_head_of(mr)->keys->rkey, native->rkey);
     assert_int_equal(hmreg_mr_key(mr), native->rkey);
     assert_ptr_equal(hmreg_mr_desc(mr), native);
     assert_int_equal(test_info_of(mr).path, HMREG_PATH_SYSTEM);
@@ -214,7 +214,7 @@ TEST(token__names_virtual_addresses_and_the_rkey)
     remote = test_remote_of(fixture.domain, mr);
     assert_ok(hmreg_remote_addr(remote, 4098, 1, &addr, &key));
     assert_int_equal(addr, (uintptr_t)(memory + 1 + 4098));
-    assert_int_equal(key, hmreg_mr_rkey(mr));
+    assert_int_equal(key, hmreg_mr_head_of(mr)->keys->rkey);
     hmreg_remote_close(remote);
     assert_ok(hmreg_mr_close(mr));
 }
@@ -249,7 +249,7 @@ TEST(get__longer_than_the_device_takes__parts_only_if_taken)
     assert_int_equal(fake_verbs.regs, 0);
     assert_ok(hmreg_domain_open_verbs(fixture.lib, fixture.pd, &parts, &domain));
     assert_ok(hmreg_mr_get(domain, memory, sizeof(memory), HMREG_SEND, &mr));
-    assert_int_equal(hmreg_mr_lkey(mr), HMREG_VERBS_KEY_NOTAVAIL);
+    assert_true(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL);
     assert_ok(hmreg_mr_piece(mr, 1, &piece));
     assert_non_null(piece.native);
     hmreg_mr_put(mr);
@@ -458,7 +458,7 @@ static void dereg_fails(int result, int errnum, int code)
 
     open_fixture();
     assert_ok(reg(HMREG_SEND, &mr));
-    native = hmreg_mr_native(mr);
+    native = hmreg_mr_head_of(mr)->keys->native;
     fake_verbs.dereg_result = result;
     fake_verbs.dereg_errno = errnum;
     assert_fails(hmreg_mr_close(mr), code, "could not deregister");

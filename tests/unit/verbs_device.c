@@ -104,7 +104,7 @@ TEST(token__dmabuf__names_the_devices_address)
     remote = test_remote_of(fixture.domain, mr);
     assert_ok(hmreg_remote_addr(remote, 7, 1, &addr, &key));
     assert_int_equal(addr, (uintptr_t)fixture.there + 8192 + 7);
-    assert_int_equal(key, hmreg_mr_rkey(mr));
+    assert_int_equal(key, hmreg_mr_head_of(mr)->keys->rkey);
     hmreg_remote_close(remote);
     assert_ok(hmreg_mr_close(mr));
 }
@@ -383,7 +383,7 @@ TEST(no_memory_windows__einval_is_final)
 
     open_fixture();
     assert_ok(reg(host, 4096, HMREG_SEND, &mr));
-    native = hmreg_mr_native(mr);
+    native = hmreg_mr_head_of(mr)->keys->native;
     fake_verbs.dereg_result = EINVAL;
     assert_fails(hmreg_mr_close(mr), -EINVAL, "could not deregister");
     fake_verbs.dereg_result = 0;

@@ -242,7 +242,7 @@ static void registered_at(const char *memory, uint64_t iova)
     assert_ok(hmreg_remote_open(fixture.domain, token, size, &remote));
     assert_ok(hmreg_remote_addr(remote, 4999, 1, &addr, &key));
     assert_int_equal(addr, iova + 4999);
-    assert_int_equal(key, hmreg_mr_rkey(mr));
+    assert_int_equal(key, hmreg_mr_head_of(mr)->keys->rkey);
     size = sizeof(raw);
     assert_ok(hmreg_mr_raw_attr(mr, &base, raw, &size, 0));
     assert_int_equal(base, iova);

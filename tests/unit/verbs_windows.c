@@ -12,11 +12,10 @@
 #include <hmreg/suspend.h>
 #include <hmreg/verbs.h>
 
-#define BYTES      8192
-#define BEGIN      100 /* of the window */
-#define LEN        1000
-#define WR_ID      0x123456789abcu
-#define TOKEN_ROOM 256
+#define BYTES 8192
+#define BEGIN 100 /* of the window */
+#define LEN   1000
+#define WR_ID 0x123456789abcu
 
 static _Alignas(4096) char memory[BYTES], local[BYTES];
 
@@ -87,43 +86,25 @@ static struct hmreg_window *window_of(struct hmreg_mr *mr)
     return window;
 }
 
-static struct hmreg_remote *remote_of(const struct hmreg_window *window)
-{
-    uint8_t token[TOKEN_ROOM];
-    struct hmreg_remote *remote;
-    size_t size = sizeof(token);
-
-    assert_ok(hmreg_window_pack(window, token, &size));
-    assert_ok(hmreg_remote_open(fixture.domain, token, size, &remote));
-    return remote;
-}
-
 static bool rma(bool write, uint64_t addr, size_t len, uint64_t key)
 {
-    return fake_verbs_rma(write, local, len, hmreg_mr_native(fixture.local_mr), addr, key);
+    return fake_verbs_rma(write, local, len, hmreg_mr_head_of(fixture.local_mr)->keys->native, addr,
+                          key);
 }
 
 /* ---- what a key reaches ------------------------------------------------------------------ */
 
 static void reaches_the_part(enum ibv_mw_type type)
 {
-    struct hmreg_remote_info info = {.size = sizeof(info)};
-    uint64_t addr = 0, key = 0, begin = (uintptr_t)memory + BEGIN;
+    uint64_t begin = (uintptr_t)memory + BEGIN, key;
     struct hmreg_window *window = NULL;
-    struct hmreg_remote *remote;
 
     open_fixture();
     assert_ok(open_window(fixture.mr, type, &window));
     assert_int_equal(fake_verbs.wr_id, WR_ID);
     assert_int_equal(fake_verbs.bound, IBV_WC_SUCCESS);
-    remote = remote_of(window);
-    assert_ok(hmreg_remote_query(remote, &info));
-    assert_int_equal(info.len, LEN);
-    assert_int_equal(info.access, HMREG_REMOTE_WRITE);
-    assert_ok(hmreg_remote_addr(remote, 0, LEN, &addr, &key));
-    assert_int_equal(addr, begin);
-    assert_int_equal(key, hmreg_window_rkey(window));
-    assert_fails(hmreg_remote_addr(remote, 1, LEN, &addr, &key), -ERANGE, "outside");
+    key = hmreg_window_rkey(window);
+    assert_int_equal(hmreg_mr_remote_addr(fixture.mr, 0, memory + BEGIN), begin);
     assert_true(rma(true, begin, LEN, key));
     assert_memory_equal(memory + BEGIN, local, LEN);
     assert_false(rma(true, begin, LEN + 1, key));
@@ -131,7 +112,6 @@ static void reaches_the_part(enum ibv_mw_type type)
     assert_false(rma(false, begin, 1, key));
     assert_ok(hmreg_window_close(window));
     assert_false(rma(true, begin, 1, key));
-    hmreg_remote_close(remote);
 }
 
 TEST(window__type_1__its_key_reaches_the_part_until_it_is_closed)
@@ -187,6 +167,7 @@ TEST(window__region_with_an_iova__is_at_its_addresses)
     open_fixture();
     assert_ok(hmreg_mr_regattr(fixture.domain, &attr, 0, &mr));
     window = window_of(mr);
+    assert_int_equal(hmreg_mr_remote_addr(mr, 0, memory + BEGIN), 0x700000 + BEGIN);
     assert_true(rma(true, 0x700000 + BEGIN, LEN, hmreg_window_rkey(window)));
     assert_int_equal(memory[BEGIN], 7);
     assert_ok(hmreg_window_close(window));
@@ -293,42 +274,6 @@ TEST(domain__with_a_window_of_a_cached_region__is_busy)
     assert_ok(hmreg_domain_close(domain));
 }
 
-/* ---- tokens ------------------------------------------------------------------------------ */
-
-TEST(token__of_a_later_window__renews_the_remote)
-{
-    uint8_t token[3][TOKEN_ROOM];
-    size_t size[3] = {TOKEN_ROOM, TOKEN_ROOM, TOKEN_ROOM};
-    enum hmreg_remote_state state;
-    struct hmreg_remote *remote;
-    struct hmreg_window *first, *second;
-    uint64_t addr, key;
-
-    open_fixture();
-    first = window_of(fixture.mr);
-    remote = remote_of(first);
-    assert_ok(hmreg_window_pack(first, token[0], &size[0]));
-    second = window_of(fixture.mr);
-    assert_ok(hmreg_window_pack(second, token[1], &size[1]));
-    assert_int_equal(size[1], size[0]);
-    assert_ok(hmreg_remote_check(remote, token[0], size[0], &state));
-    assert_int_equal(state, HMREG_REMOTE_CURRENT);
-    assert_ok(hmreg_remote_check(remote, token[1], size[1], &state));
-    assert_int_equal(state, HMREG_REMOTE_RENEWED);
-    assert_ok(hmreg_window_close(first));
-    assert_ok(hmreg_remote_renew(remote, token[1], size[1]));
-    assert_ok(hmreg_remote_addr(remote, 0, 1, &addr, &key));
-    assert_int_equal(key, hmreg_window_rkey(second));
-    assert_fails(hmreg_remote_check(remote, token[0], size[0], &state), -ESTALE, "older");
-    size[2] = size[1] - 1;
-    assert_fails(hmreg_window_pack(second, token[2], &size[2]), -HMREG_ETOOSMALL, "takes 80");
-    assert_int_equal(size[2], size[1]);
-    size[2] = 0;
-    assert_fails(hmreg_window_pack(second, NULL, &size[2]), -HMREG_ETOOSMALL, "takes 80");
-    assert_ok(hmreg_window_close(second));
-    hmreg_remote_close(remote);
-}
-
 /* ---- arguments --------------------------------------------------------------------------- */
 
 static void bad_window(struct hmreg_mr *mr, const void *addr, size_t len, uint64_t access, int code,
@@ -346,7 +291,6 @@ TEST(open__wrong_arguments__say_which)
 {
     struct ibv_pd other, parent;
     struct hmreg_window *window;
-    size_t size = 100;
 
     open_fixture();
     bad_window(NULL, memory, LEN, HMREG_REMOTE_WRITE, -EINVAL, "mr is NULL");
@@ -369,9 +313,6 @@ TEST(open__wrong_arguments__say_which)
     parent = *fixture.pd; /* as that of a parent domain */
     fixture.qp.pd = &parent;
     window = window_of(fixture.mr);
-    assert_fails(hmreg_window_pack(window, NULL, &size), -EINVAL, "buf is NULL");
-    assert_fails(hmreg_window_pack(window, local, NULL), -EINVAL, "size is NULL");
-    assert_fails(hmreg_window_pack(NULL, local, &size), -EINVAL, "window is NULL");
     assert_int_equal(hmreg_window_rkey(NULL), HMREG_VERBS_KEY_NOTAVAIL);
     assert_ok(hmreg_window_close(window));
     assert_ok(hmreg_window_close(NULL));
@@ -416,11 +357,8 @@ TEST(open__region_of_loopback_a_group_or_several_parts__opnotsupp)
 static int use_in_child(struct hmreg_window *window)
 {
     struct hmreg_window *other;
-    uint8_t token[TOKEN_ROOM];
-    size_t size = sizeof(token);
 
     return open_window(fixture.mr, IBV_MW_TYPE_2, &other) != -EPERM ||
-           hmreg_window_pack(window, token, &size) != -EPERM ||
            hmreg_window_close(window) != -EPERM || fake_verbs.windows != 1;
 }
 
