@@ -489,7 +489,7 @@ static bool add_locked(const struct hmreg_mr *entry, void *context)
     struct iovec plain = mr_asked(entry, 0);
     uint64_t pages = natives ? room_pages(natives->asked, natives->ranges) : room_pages(&plain, 1);
 
-    for (size_t i = 0; i < hmreg_group_count(entry->domain); i++)
+    for (size_t i = 0; i < group_rails(entry->domain); i++)
         if (mr_live(entry, i * mr_parts(entry)) && group_rail(entry->domain, i)->caps.pins)
             sum->bytes += pages;
     return true;
