@@ -17,9 +17,12 @@
 
 /* A length that did not fit into an empty cache of late: see room.c. */
 struct room_misfit {
-    _Atomic uint64_t bytes;    /* 0: none */
-    _Atomic uint64_t limit;    /* of locked memory, which it may have met */
-    _Atomic uint64_t returned; /* room_returned, less what gave way, by then */
+    _Atomic uint64_t bytes;                      /* 0: none */
+    _Atomic(const struct hmreg_domain *) member; /* which had no room, */
+    atomic_int code;                             /* by which error, */
+    atomic_uint kinds;                           /* of what: see struct room */
+    _Atomic uint64_t limit;                      /* of locked memory, which it may have met */
+    _Atomic uint64_t returned; /* regions that ended but did not give way, by then */
     _Atomic uint64_t number;   /* of the last region that was registered before */
     _Atomic int64_t until;
 };

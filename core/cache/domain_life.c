@@ -42,9 +42,9 @@ int hmreg_domain_create(struct hmreg *lib, const struct provider_ops *ops,
     if (rc)
         goto destroy_self;
     domain = calloc(1, sizeof(*domain));
-    if (!domain) {
+    if (!domain || !room_begin()) {
         rc = hmreg_fail(-ENOMEM, "hmreg has no memory for a domain");
-        goto destroy_self;
+        goto free_domain;
     }
     rc = domain_init(domain, lib, ops, caps, self, config);
     if (rc)

@@ -217,9 +217,9 @@ static bool is_direct(const struct room *room, const struct hmreg_domain *domain
            (room->domain->group && group_has(room->domain->group, domain));
 }
 
-static bool is_served(const struct cache_set *set)
+static bool is_served(const struct room *room, const struct cache_set *set)
 {
-    return atomic_load(&set->pool.served) && reaper_runs();
+    return !room->stuck && atomic_load(&set->pool.served) && reaper_runs();
 }
 
 /* ---- what is still needed ----------------------------------------------------------------- */
@@ -255,7 +255,7 @@ static void count_given(struct room *room, uint64_t bytes)
  * they now? */
 static void count_anew(struct room *room)
 {
-    uint64_t traffic = atomic_load(&room_traffic);
+    uint64_t traffic = atomic_load(&room_counts()->traffic);
 
     if (room->tries && traffic != room->traffic + ROOM_ENDED && room->taken++ < TAKEN_MOST)
         memset(room->given, 0, sizeof(room->given));
@@ -282,8 +282,6 @@ static struct cache_need need_of(struct room *room, const struct hmreg_domain *d
         .context = room,
     };
 }
-
-static _Atomic uint64_t gave_way; /* regions, in this process */
 
 /* ---- one batch --------------------------------------------------------------------------- */
 
@@ -312,7 +310,7 @@ static void evict_from(struct batch *batch, struct cache *cache)
             return;
         if (bytes)
             count_given(room, bytes);
-        atomic_fetch_add(&gave_way, bytes != 0);
+        atomic_fetch_add(&room_counts()->gave_way, bytes != 0);
         batch->gone++;
     }
 }
@@ -329,12 +327,14 @@ static struct cache *first_of(const struct room *room, struct cache_set *set)
 /* Returns how many have given way. */
 static unsigned evict_of(struct batch *batch, struct cache_set *set)
 {
+    struct cache *first = first_of(batch->room, set);
     unsigned before = batch->gone;
 
     cache_drain(&set->pool);
-    evict_from(batch, first_of(batch->room, set));
+    evict_from(batch, first);
     for (unsigned i = 0; i < cache_set_count(set); i++)
-        evict_from(batch, &set->caches[i]);
+        if (&set->caches[i] != first)
+            evict_from(batch, &set->caches[i]);
     return batch->gone - before;
 }
 
@@ -378,10 +378,13 @@ static bool is_freeing(struct cache_set *set, unsigned before, unsigned count)
            atomic_load(&set->reaping);
 }
 
-static void await_freed(struct cache_set *set, unsigned before, unsigned count)
+/* If the library's thread does not do that, as where a fabric does not return to it, the
+ * registration waits for it no more: all other domains give way too late. */
+static void await_freed(struct room *room, struct cache_set *set, unsigned before, unsigned count)
 {
     for (int i = 0; i < WAITS_MOST && is_freeing(set, before, count); i++) {
-        if (!reaper_hurry(&set->reaper))
+        room->stuck = !reaper_hurry(&set->reaper);
+        if (room->stuck)
             return;
         if (is_freeing(set, before, count))
             rest(); /* another thread has them */
@@ -400,7 +403,7 @@ static int visit(struct cache_set *set, void *context)
     struct batch *batch = context;
     unsigned freed = atomic_load(&set->pool.freed), gone;
 
-    if (is_direct(batch->room, set->domain) || is_served(set) != batch->served ||
+    if (is_direct(batch->room, set->domain) || is_served(batch->room, set) != batch->served ||
         !(of_domain(batch->room, set->domain) & missing(batch->room)))
         return 0;
     if (!batch->served) {
@@ -409,7 +412,7 @@ static int visit(struct cache_set *set, void *context)
     }
     gone = evict_of(batch, set);
     if (gone)
-        await_freed(set, freed, gone);
+        await_freed(batch->room, set, freed, gone);
     return is_done(batch);
 }
 
@@ -446,10 +449,10 @@ static int retire_served(struct cache_set *set, void *context)
     struct ended *ended = context;
     unsigned freed = atomic_load(&set->pool.freed);
 
-    if (is_direct(ended->room, set->domain) || !is_served(set) || !has_ended(set) ||
+    if (is_direct(ended->room, set->domain) || !is_served(ended->room, set) || !has_ended(set) ||
         !(of_domain(ended->room, set->domain) & ended->room->kinds))
         return 0;
-    await_freed(set, freed, 1);
+    ended->room->stuck = !reaper_hurry(&set->reaper); /* some may be held: it waits for none */
     ended->any |= atomic_load(&set->pool.freed) != freed;
     return 0;
 }
@@ -513,9 +516,14 @@ static uint64_t still_locks(const struct room *room)
     return room->locks > others + room->bytes ? room->locks - others : room->bytes;
 }
 
-/* Does the region, with what is not registered of it yet, exceed the limit of locked memory even
- * without what is idle? Its other registrations are read last: what others make meanwhile is not
- * counted twice. */
+/* Does it exceed the limit of locked memory by itself? */
+static bool cannot_lock(const struct room *room)
+{
+    return room->kinds & BIT(ROOM_LOCKED) && room->locks > locked_limit();
+}
+
+/* Does it, with what is locked and not idle? The region's other registrations are read last: what
+ * others make meanwhile is not counted twice. */
 static bool exceeds_locked(struct room *room)
 {
     struct sum idle = {.room = room};
@@ -523,8 +531,6 @@ static bool exceeds_locked(struct room *room)
 
     if (!(room->kinds & BIT(ROOM_LOCKED)))
         return false;
-    if (room->locks > limit)
-        return true;
     now = locked_now();
     more = still_locks(room);
     if (!now || more > limit || now <= limit - more)
@@ -538,7 +544,8 @@ static bool exceeds_locked(struct room *room)
 
 static uint64_t returned_otherwise(void)
 {
-    return atomic_load(&room_returned) / ROOM_ENDED - atomic_load(&gave_way);
+    return atomic_load(&room_counts()->returned) / ROOM_ENDED -
+           atomic_load(&room_counts()->gave_way);
 }
 
 static int add_cached(struct cache_set *set, void *context)
@@ -572,14 +579,15 @@ static int find_idle_by_now(struct cache_set *set, void *context)
 }
 
 /* Has nothing changed since that would make it fit now? */
-static bool is_remembered(struct room *room)
+static bool is_remembered(struct room *room, int rc)
 {
     struct room_misfit *misfit = &room->domain->caches->misfit;
     uint64_t bytes = atomic_load(&misfit->bytes);
     struct sum cached = {.room = room};
 
-    if (!bytes || room->bytes < bytes || now_ns() >= atomic_load(&misfit->until) ||
-        atomic_load(&misfit->limit) != locked_limit() ||
+    if (!bytes || room->bytes < bytes || atomic_load(&misfit->member) != room->member ||
+        atomic_load(&misfit->code) != rc || atomic_load(&misfit->kinds) != room->kinds ||
+        now_ns() >= atomic_load(&misfit->until) || atomic_load(&misfit->limit) != locked_limit() ||
         atomic_load(&misfit->returned) != returned_otherwise() ||
         cache_set_each(room->domain->lib, find_idle_by_now, room, false))
         return false;
@@ -587,10 +595,13 @@ static bool is_remembered(struct room *room)
     return cached.bytes < bytes;
 }
 
-static void remember(const struct room *room)
+static void remember(const struct room *room, int rc)
 {
     struct room_misfit *misfit = &room->domain->caches->misfit;
 
+    atomic_store(&misfit->member, room->member);
+    atomic_store(&misfit->code, rc);
+    atomic_store(&misfit->kinds, room->kinds);
     atomic_store(&misfit->limit, locked_limit());
     atomic_store(&misfit->returned, returned_otherwise());
     atomic_store(&misfit->number, atomic_load(&mr_registrations));
@@ -609,8 +620,11 @@ static int add_holder(struct cache_set *set, void *context)
 {
     struct told *told = context;
     struct room_holders *holders = &told->holders;
-    struct room_holder one = {.domain = set->domain};
+    const struct provider_caps *caps = &set->domain->caps;
+    struct room_holder one = {.regions = 0};
 
+    memcpy(one.fabric, caps->fabric, sizeof(one.fabric));
+    memcpy(one.nic, caps->nic, sizeof(one.nic));
     for (unsigned i = 0; i < cache_set_count(set); i++) {
         if (!(of_cache(told->room, &set->caches[i]) & told->room->kinds))
             continue;
@@ -641,7 +655,7 @@ static bool take_promises(struct room *room, struct batch *batch)
     batch->most = UINT_MAX;
     evict_others(batch, false);
     if (room->emptied && room->tries && !room->promised)
-        remember(room);
+        remember(room, batch->rc);
     return give_up(room, batch->rc);
 }
 
@@ -654,19 +668,17 @@ static bool make_unknown(struct room *room, struct batch *batch)
     return batch->gone;
 }
 
-static atomic_uint makers; /* threads that make room */
-
 /* Regions that another thread has unpublished for its own registration may leave room for both, and
  * a registration under way may fail. */
 static bool await_others(struct room *room)
 {
-    uint64_t returned = atomic_load(&room_returned);
-    bool others = atomic_load(&makers) || returned != room->returned || returned % ROOM_ENDED ||
-                  atomic_load(&room_traffic) % ROOM_ENDED;
+    uint64_t returned = atomic_load(&room_counts()->returned);
+    bool others = atomic_load(&room_counts()->makers) || returned != room->returned ||
+                  returned % ROOM_ENDED || atomic_load(&room_counts()->traffic) % ROOM_ENDED;
 
     if (returned != room->returned && room->long_waits++ < LONG_WAITS_MOST)
         room->waits = 0;
-    if (!others || room->waits++ == WAITS_MOST)
+    if (!others || room->stuck || room->waits++ == WAITS_MOST)
         return false;
     rest();
     return true;
@@ -674,22 +686,24 @@ static bool await_others(struct room *room)
 
 static void make(struct room *room, struct batch *batch)
 {
-    atomic_fetch_add(&makers, 1);
+    atomic_fetch_add(&room_counts()->makers, 1);
     batch->most = 1u << (room->tries < 16 ? room->tries : 16);
     evict(batch);
     room->emptied = !batch->gone && missing(room);
     room->sought = room->kinds;
-    if (!batch->gone)
+    if (!batch->gone && room->maybe)
         evict(batch);
     room->tries += batch->gone != 0;
-    atomic_fetch_sub(&makers, 1);
+    atomic_fetch_sub(&room_counts()->makers, 1);
 }
 
 static bool make_known(struct room *room, struct batch *batch, bool first)
 {
     if (first && (reap(room) || may_fit_now(room, batch->rc)))
         return true;
-    if (!room->tries && (exceeds_locked(room) || is_remembered(room)))
+    if (cannot_lock(room))
+        return give_up(room, batch->rc);
+    if (!room->tries && (exceeds_locked(room) || is_remembered(room, batch->rc)))
         return await_others(room) || give_up(room, batch->rc);
     make(room, batch);
     return batch->gone || reap(room) || await_others(room) || take_promises(room, batch);
@@ -705,6 +719,6 @@ bool room_make(struct room *room, int rc)
     if (!room->kinds)
         return false;
     made = unknown ? make_unknown(room, &batch) : make_known(room, &batch, first);
-    room->returned = atomic_load(&room_returned);
+    room->returned = atomic_load(&room_counts()->returned);
     return made;
 }

@@ -56,18 +56,14 @@ static void add_short(struct text *text, const struct room *room)
 
 static void add_holder(struct text *text, const struct room_holder *holder)
 {
-    const struct provider_caps *caps = &holder->domain->caps;
-    const char *nic = caps->nic;
-
-    add(text, "%.64s%s%.63s", caps->fabric, *nic ? " " : "", nic);
+    add(text, "%.64s%s%.63s", holder->fabric, *holder->nic ? " " : "", holder->nic);
     if (holder->regions)
         add(text, ": %" PRIu64 " cached of %" PRIu64 " bytes", holder->regions, holder->bytes);
     if (holder->explicit)
         add(text, "%s %u explicit", holder->regions ? "," : ":", holder->explicit);
 }
 
-static void add_holders(struct text *text, const struct room *room,
-                        const struct room_holders *holders)
+static void add_holders(struct text *text, const struct room_holders *holders)
 {
     unsigned named = holders->count < ROOM_HOLDERS ? holders->count : ROOM_HOLDERS;
 
@@ -82,8 +78,15 @@ static void add_holders(struct text *text, const struct room *room,
     }
     if (holders->count > named)
         add(text, "; of %u more domains", holders->count - named);
-    if (room->promised)
-        add(text, ". Idle ones of a domain whose fabric only its own threads may call end at its "
+}
+
+static void add_late(struct text *text, const struct room *room)
+{
+    if (room->stuck)
+        add(text, "; idle ones end late, since a fabric does not return to hmreg's thread that "
+                  "deregisters them: try again later");
+    else if (room->promised)
+        add(text, "; idle ones of a domain whose fabric only its own threads may call end at its "
                   "next call, as hmreg_domain_progress(): try again after it");
 }
 
@@ -94,7 +97,8 @@ void room_tell(const struct room *room, int rc, const struct room_holders *holde
 
     hmreg_error_save(&before);
     add_short(&text, room);
-    add_holders(&text, room, holders);
+    add_late(&text, room); /* before what long names may cut */
+    add_holders(&text, holders);
     if (rc != -EOPNOTSUPP) /* else the reasons of this failure are kept already */
         explain_keep(room->found->iface, room->found->range.device, NULL, 0);
     explain_keep_room(text.words);

@@ -9,9 +9,10 @@
 
 #define ROOM_HOLDERS 3 /* domains that are named */
 
-/* A domain, and its regions that take what is short. */
+/* A domain, which may be closed by now, and its regions that take what is short. */
 struct room_holder {
-    const struct hmreg_domain *domain;
+    char fabric[sizeof(((struct provider_caps *)0)->fabric)];
+    char nic[sizeof(((struct provider_caps *)0)->nic)];
     unsigned explicit;       /* regions */
     uint64_t regions, bytes; /* cached ones */
 };

@@ -4,6 +4,7 @@
  */
 #include "core/mr/filling.h"
 
+#include "core/base/process.h"
 #include "core/group/group.h"
 #include "core/mr/register.h"
 #include "core/mr/room.h"
@@ -11,7 +12,12 @@
 #include <errno.h>
 #include <unistd.h>
 
-_Atomic uint64_t room_traffic, room_returned;
+_Atomic(void *) room_page;
+
+bool room_begin(void)
+{
+    return process_page_at(&room_page);
+}
 
 /* ---- locked bytes ------------------------------------------------------------------------ */
 
@@ -89,9 +95,9 @@ static int register_part(struct filling *filling, size_t member, size_t part)
 
     if (more)
         atomic_fetch_add(&filling->locked, more);
-    atomic_fetch_add(&room_traffic, 1);
+    atomic_fetch_add(&room_counts()->traffic, 1);
     rc = register_once(filling, member, part);
-    atomic_fetch_add(&room_traffic, ROOM_ENDED - 1);
+    atomic_fetch_add(&room_counts()->traffic, ROOM_ENDED - 1);
     if (more && rc)
         atomic_fetch_sub(&filling->locked, more);
     return rc;
@@ -122,7 +128,7 @@ static struct room begin_room(const struct filling *filling, size_t member, size
         .locked = &filling->locked,
         .any_key = part || request_any_key(rail, &layout->request),
         .is_get = filling->mr->slot_offset,
-        .returned = atomic_load(&room_returned),
+        .returned = atomic_load(&room_counts()->returned),
     };
 }
 

@@ -191,9 +191,9 @@ int region_destroy(struct hmreg_mr *mr)
     struct mr_ext *ext = mr_ext(mr);
     int rc;
 
-    atomic_fetch_add(&room_returned, 1);
+    atomic_fetch_add(&room_counts()->returned, 1);
     rc = ext ? end_all(ext, mr) : end_plain(mr);
-    atomic_fetch_add(&room_returned, ROOM_ENDED - 1);
+    atomic_fetch_add(&room_counts()->returned, ROOM_ENDED - 1);
     if (rc != -EBUSY)
         region_free(mr);
     return rc;

@@ -10,6 +10,7 @@
 #include "core/context/domain.h"
 #include "core/context/resolve.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/uio.h>
@@ -47,23 +48,39 @@ struct room {
     unsigned sought; /* ... of these, for which regions give way now */
     unsigned helped; /* ... of what the last region that gave way may have helped */
     struct room_given given[ROOM_KINDS];
-    uint64_t traffic;    /* room_traffic at the last look */
-    uint64_t returned;   /* room_returned by then */
+    uint64_t traffic;    /* the count at the last look */
+    uint64_t returned;   /* the count by then */
     unsigned taken;      /* how often others may have taken what had given way */
     unsigned long_waits; /* ... and have, since the last look */
     unsigned waits;      /* how often others may have been about to give way */
     unsigned tries;      /* how often some have */
     bool emptied;        /* nothing idle was left */
+    bool stuck;          /* the library's thread does not deregister, or is this one */
     bool promised;       /* some will give way at the next call with their domain */
 };
 
-/* The registrations of this process: the low half are those under way, the high half has how many
- * have ended. What they take may be what others gave for another one. */
-extern _Atomic uint64_t room_traffic;
+/* Of this process. It is wiped in a forked child, where what its parent's threads did never ends.
+ */
+struct room_counts {
+    /* The registrations: the low half are those under way, the high half has how many have ended.
+     * What they take may be what others gave for another one. */
+    _Atomic uint64_t traffic;
+    _Atomic uint64_t returned; /* the same of regions that are deregistered */
+    _Atomic uint64_t gave_way; /* regions */
+    atomic_uint makers;        /* threads that make room */
+};
+
 #define ROOM_ENDED (UINT64_C(1) << 32)
 
-/* The same of regions that are deregistered. */
-extern _Atomic uint64_t room_returned;
+extern _Atomic(void *) room_page;
+
+/* Before the first domain. False: no memory. */
+bool room_begin(void);
+
+static inline struct room_counts *room_counts(void)
+{
+    return atomic_load_explicit(&room_page, memory_order_relaxed);
+}
 
 /* The bytes of the whole pages that ranges touch, which a fabric pins. */
 uint64_t room_pages(const struct iovec *iov, size_t count);

@@ -223,14 +223,14 @@ int __wrap_open(const char *path, int flags, ...)
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
 
-/* The library uses at most three, but for one. */
+/* The library uses at most three, but for two. */
 long __wrap_syscall(long number, ...)
 {
     va_list args;
     long arg[6] = {0};
 
     va_start(args, number);
-    for (int i = 0; i < (number == SYS_move_pages ? 6 : 3); i++)
+    for (int i = 0; i < (number == SYS_move_pages || number == SYS_futex ? 6 : 3); i++)
         arg[i] = va_arg(args, long);
     va_end(args);
     if (number == SYS_userfaultfd && fails("syscall(userfaultfd)", EMFILE))

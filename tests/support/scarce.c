@@ -125,9 +125,14 @@ static int reg(void *self, const struct provider_request *request, struct hmreg_
 {
     struct scarce_domain *domain = self;
     struct scarce_region *region = malloc(sizeof(*region));
+    void (*hook)(void) = atomic_load(&scarce.reg_hook);
     int rc;
 
-    assert_non_null(region);
+    atomic_fetch_add(&scarce.regs, 1);
+    if (hook)
+        hook();
+    if (!region)
+        return hmreg_fail(-ENOMEM, "the test's fabric has no memory");
     *region = (struct scarce_region){request->path, request->device, request->iov[0].iov_len};
     rc = take_memory(domain->nic, region);
     if (!rc && !take_one(&scarce.regions[domain->nic], scarce.most_regions)) {

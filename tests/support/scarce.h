@@ -31,7 +31,8 @@ struct scarce {
     /* What is taken. */
     _Atomic uint64_t locked, window[SCARCE_DEVICES];
     atomic_uint regions[SCARCE_NICS], mappings;
-    atomic_uint deregs;
+    atomic_uint regs, deregs;       /* calls */
+    void (*_Atomic reg_hook)(void); /* reg calls it first, with no lock held; NULL: none */
     atomic_uint useless; /* deregistrations at once, while a registration was short of what the
                             region did not have */
     bool several;        /* threads register at once: no deregistration is useless */

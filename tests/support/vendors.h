@@ -11,6 +11,8 @@
 
 #include "core/contract/hmem.h"
 
+#include <stdatomic.h>
+
 #define VENDOR_CLAIMS 1100
 
 /* A range a vendor knows. */
@@ -48,8 +50,9 @@ struct vendor {
     /* Called before each query of an address, with no lock held: here threads meet, and memory is
      * freed at a critical moment. NULL: none. */
     void (*hook)(const char *call, uint64_t addr, size_t len);
-    unsigned opens, closes, resolves, identities, watches, exports, copies; /* number of calls */
-    unsigned pcie_exports; /* of exports, those with the PCIe mapping */
+    unsigned opens, closes, watches, copies; /* number of calls */
+    atomic_uint resolves, identities, exports;
+    atomic_uint pcie_exports; /* of exports, those with the PCIe mapping */
     struct vendor_claim claims[VENDOR_CLAIMS];
     unsigned count;
 };

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * What a registration that finds no room may cost, and what may happen meanwhile: other threads
+ * register or close domains, the process forks, the library's thread is stopped.
+ */
+#include "core/base/reaper.h"
+#include "core/base/work.h"
+#include "core/cache/room_text.h"
+#include "tests/support/scarce.h"
+#include "tests/support/test.h"
+#include "tests/support/vendors.h"
+
+#include <hmreg/hmreg.h>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PAGE    ((size_t)4096)
+#define PAGES   4096
+#define DOMAINS 4
+
+static char memory[PAGES][PAGE] __attribute__((aligned(65536)));
+
+static struct hmreg *lib;
+static struct hmreg_domain *domains[DOMAINS];
+
+/* Called before a failure names the holders; NULL: none. */
+static void (*before_tell)(void);
+
+void __real_room_tell(const struct room *room, int rc, const struct room_holders *holders);
+void __wrap_room_tell(const struct room *room, int rc, const struct room_holders *holders);
+void __wrap_room_tell(const struct room *room, int rc, const struct room_holders *holders)
+{
+    if (before_tell)
+        before_tell();
+    __real_room_tell(room, rc, holders);
+}
+
+/* A fabric that does not return has the library's thread. */
+static bool is_stuck;
+static unsigned hurries;
+
+bool __real_reaper_hurry(struct reaper_client *client);
+bool __wrap_reaper_hurry(struct reaper_client *client);
+bool __wrap_reaper_hurry(struct reaper_client *client)
+{
+    hurries++;
+    return !is_stuck && __real_reaper_hurry(client);
+}
+
+static void close_all(void)
+{
+    for (size_t i = 0; i < DOMAINS; i++)
+        assert_ok(hmreg_domain_close(domains[i]));
+    assert_ok(hmreg_close(lib));
+    assert_int_equal(atomic_load(&scarce.locked), 0);
+}
+
+/* Domains 0 and 1 are on NIC 0, 2 and 3 on NIC 1; none is open yet. */
+static void open_lib(void)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
+
+    vendors_reset();
+    scarce_reset();
+    memset(domains, 0, sizeof(domains));
+    before_tell = NULL;
+    is_stuck = false;
+    hurries = 0;
+    assert_ok(hmreg_open(&config, &lib));
+    test_after(close_all);
+}
+
+static void open_domain(unsigned number)
+{
+    domains[number] = scarce_open(lib, number / 2, true, NULL);
+}
+
+static struct hmreg_mr *get_of(struct hmreg_domain *domain, const void *addr, size_t len)
+{
+    struct hmreg_mr *mr = NULL;
+
+    assert_ok(hmreg_mr_get(domain, addr, len, HMREG_ACCESS_REMOTE, &mr));
+    return mr;
+}
+
+/* So many idle regions of a page each. */
+static void fill(struct hmreg_domain *domain, unsigned first, unsigned count)
+{
+    for (unsigned i = first; i < first + count; i++)
+        hmreg_mr_put(get_of(domain, memory[i], PAGE));
+}
+
+static uint64_t regions_of(struct hmreg_domain *domain)
+{
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+
+    assert_ok(hmreg_domain_stats(domain, &stats));
+    return stats.regions;
+}
+
+static int reg_of(struct hmreg_domain *domain, unsigned first, unsigned pages, struct hmreg_mr **mr)
+{
+    return hmreg_mr_reg(domain, memory[first], pages * PAGE, HMREG_SEND, 0, 0, 0, mr, NULL);
+}
+
+/* ---- other threads ------------------------------------------------------------------------- */
+
+static struct hmreg_mr *held;
+
+/* Its memory has other contents then. */
+static void close_first(void)
+{
+    void *again[64];
+
+    hmreg_mr_put(held);
+    assert_ok(hmreg_domain_close(domains[0]));
+    domains[0] = NULL;
+    for (int i = 0; i < 64; i++) {
+        again[i] = malloc(sizeof(struct hmreg_domain));
+        assert_non_null(again[i]);
+        memset(again[i], 'x', sizeof(struct hmreg_domain));
+    }
+    for (int i = 0; i < 64; i++)
+        free(again[i]);
+}
+
+TEST(reg__another_thread_closes_a_holder__it_is_told_as_it_was)
+{
+    struct hmreg_mr *mr = NULL;
+
+    open_lib();
+    scarce_limit_locked(4 * PAGE);
+    open_domain(0);
+    open_domain(2);
+    held = get_of(domains[0], memory[0], 4 * PAGE);
+    before_tell = close_first;
+    assert_fails(reg_of(domains[2], 8, 2, &mr), -ENOMEM, "of scarce nic0: 1 cached of 16384 bytes");
+}
+
+static void name_long(struct hmreg_domain *domain)
+{
+    memset(domain->caps.fabric, 'f', sizeof(domain->caps.fabric) - 1);
+    memset(domain->caps.nic, 'n', sizeof(domain->caps.nic) - 1);
+}
+
+TEST(reg__holders_have_long_names__what_to_do_is_not_cut)
+{
+    struct hmreg_explanation why = {.size = sizeof(why)};
+    struct hmreg_mr *mr = NULL, *kept[DOMAINS];
+
+    open_lib();
+    scarce_limit_locked(4 * PAGE);
+    for (unsigned i = 0; i < DOMAINS; i++) {
+        domains[i] = scarce_open(lib, i / 2, i != 0, NULL);
+        name_long(domains[i]);
+    }
+    for (unsigned i = 1; i < DOMAINS; i++)
+        kept[i] = get_of(domains[i], memory[i], PAGE);
+    fill(domains[0], 8, 1);
+    assert_fails(reg_of(domains[3], 100, 2, &mr), -ENOMEM, "hmreg_domain_progress(): try again");
+    assert_ok(hmreg_mr_explain(NULL, &why));
+    assert_non_null(strstr(why.room_why, "hmreg_domain_progress(): try again"));
+    for (unsigned i = 1; i < DOMAINS; i++)
+        hmreg_mr_put(kept[i]);
+}
+
+/* Nothing that another thread's registration leaves can help. */
+TEST(reg__exceeds_the_limit_while_others_register__fails_at_once)
+{
+    struct hmreg_mr *mr = NULL;
+
+    open_lib();
+    scarce_limit_locked(4 * PAGE);
+    open_domain(0);
+    atomic_fetch_add(&room_counts()->traffic, 1);
+    assert_fails(reg_of(domains[0], 0, 5, &mr), -ENOMEM, "RLIMIT_MEMLOCK");
+    atomic_fetch_sub(&room_counts()->traffic, 1);
+    assert_int_equal(atomic_load(&scarce.regs), 1);
+}
+
+/* ---- the library's thread ------------------------------------------------------------------ */
+
+TEST(reg__the_librarys_thread_is_stuck__waits_for_it_once)
+{
+    struct hmreg_mr *mr = NULL;
+
+    open_lib();
+    scarce_limit_locked(16 * PAGE);
+    for (unsigned i = 0; i < DOMAINS; i++)
+        open_domain(i);
+    for (unsigned i = 0; i < DOMAINS - 1; i++)
+        fill(domains[i], 8 * i, 5);
+    is_stuck = true;
+    if (!reg_of(domains[3], 100, 12, &mr)) /* the thread was faster */
+        assert_ok(hmreg_mr_close(mr));
+    assert_int_equal(hurries, 1);
+}
+
+/* A region that is held ends with its last put, for which nothing waits. */
+TEST(reg__another_domain_has_an_ended_region_that_is_held__does_not_wait_for_it)
+{
+    struct hmreg_mr *mr = NULL;
+
+    open_lib();
+    scarce_limit_locked(8 * PAGE);
+    open_domain(0);
+    open_domain(2);
+    held = get_of(domains[0], memory[0], 4 * PAGE);
+    assert_ok(hmreg_invalidate(lib, memory[0], PAGE));
+    assert_int_equal(reg_of(domains[2], 100, 6, &mr), -ENOMEM);
+    assert_true(hurries <= 1);
+    hmreg_mr_put(held);
+}
+
+/* ---- forks --------------------------------------------------------------------------------- */
+
+static pthread_barrier_t inside, over;
+
+static void stay(void)
+{
+    atomic_store(&scarce.reg_hook, NULL);
+    pthread_barrier_wait(&inside);
+    pthread_barrier_wait(&over);
+}
+
+static void *register_slowly(void *mr)
+{
+    return (void *)(intptr_t)reg_of(domains[0], 0, 1, mr);
+}
+
+/* How often the child's fabric is asked for a region that has no room. */
+static int tries_in_child(void)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
+    struct hmreg_mr *mr = NULL;
+    struct hmreg_domain *domain;
+
+    assert_ok(hmreg_open(&config, &lib));
+    domain = scarce_open(lib, 0, true, NULL);
+    scarce.most_regions = 1;
+    atomic_store(&scarce.regions[0], 1);
+    atomic_store(&scarce.regs, 0);
+    assert_int_equal(reg_of(domain, 0, 1, &mr), -ENOSPC);
+    return (int)atomic_load(&scarce.regs);
+}
+
+TEST(fork__while_others_register__the_child_does_not_wait_for_them)
+{
+    struct hmreg_mr *mr = NULL;
+    pthread_t thread;
+    void *rc;
+    int status;
+    pid_t child;
+
+    open_lib();
+    open_domain(0);
+    pthread_barrier_init(&inside, NULL, 2);
+    pthread_barrier_init(&over, NULL, 2);
+    atomic_store(&scarce.reg_hook, stay);
+    assert_int_equal(pthread_create(&thread, NULL, register_slowly, &mr), 0);
+    pthread_barrier_wait(&inside);
+    child = fork();
+    if (!child)
+        _exit(tries_in_child());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    pthread_barrier_wait(&over);
+    pthread_join(thread, &rc);
+    assert_null(rc);
+    assert_ok(hmreg_mr_close(mr));
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 1);
+}
+
+/* ---- what did not fit before ----------------------------------------------------------------- */
+
+/* A length that exceeds what is locked says nothing of the NIC's table. */
+TEST(reg__another_thing_was_short_for_that_length__idle_ones_give_way)
+{
+    struct hmreg_mr *mr = NULL, *kept[3] = {NULL};
+
+    open_lib();
+    scarce_limit_locked(16 * PAGE);
+    open_domain(0);
+    open_domain(2);
+    for (unsigned i = 0; i < 3; i++)
+        assert_ok(reg_of(domains[0], 100 + 4 * i, 3, &kept[i]));
+    fill(domains[0], 0, 1);
+    assert_int_equal(reg_of(domains[0], 8, 8, &mr), -ENOMEM);
+    assert_int_equal(regions_of(domains[0]), 0);
+    scarce.most_locked = 64 * PAGE;
+    fill(domains[0], 0, 1);
+    scarce.most_regions = 4;
+    assert_ok(reg_of(domains[0], 8, 8, &mr));
+    assert_ok(hmreg_mr_close(mr));
+    for (unsigned i = 0; i < 3; i++)
+        assert_ok(hmreg_mr_close(kept[i]));
+}
+
+/* ---- work ------------------------------------------------------------------------------------ */
+
+/* Two turns of the cache's hand, of which the first one takes second chances. */
+TEST(get__all_regions_are_held__each_is_looked_at_twice)
+{
+    static struct hmreg_mr *all[PAGES - 1];
+    struct hmreg_mr *mr = NULL;
+    unsigned long before;
+
+    open_lib();
+    open_domain(0);
+    open_domain(2);
+    scarce.most_regions = PAGES - 1;
+    for (unsigned i = 0; i < PAGES - 1; i++)
+        all[i] = get_of(domains[0], memory[i], PAGE);
+    before = work_counted;
+    assert_int_equal(reg_of(domains[0], PAGES - 1, 1, &mr), -ENOSPC);
+    assert_true(work_counted - before < 3 * PAGES);
+    for (unsigned i = 0; i < PAGES - 1; i++)
+        hmreg_mr_put(all[i]);
+}
+
+TEST_MAIN()
