@@ -38,8 +38,8 @@ struct room {
     const struct resolved *found;   /* the memory */
     uint64_t bytes;                 /* of the registration, in whole pages */
     uint64_t locks;                 /* bytes that the whole region locks on all members together */
-    const _Atomic uint64_t *locked; /* ... of these, those of other registrations of the region that
-                                       are made or under way; other threads change it */
+    const _Atomic uint64_t *locked; /* ... of these, what other registrations of the region lock
+                                       that are made or under way; other threads change it */
     bool any_key;                   /* any key will do */
     bool is_get;
     /* core/cache/room.c's: */

@@ -5,7 +5,7 @@
  * is another question (hmreg_domain_explain()).
  *
  * A topology holds the places of a machine's PCI devices and NICs. It is read once, when it is
- * opened, by hwloc if the library was built with it, and from sysfs; it does not change afterwards.
+ * opened, from sysfs or from a file that lstopo exported; it does not change afterwards.
  * Where a platform reports too little (containers without /sys, virtual machines), distances are
  * HMREG_DISTANCE_UNKNOWN, with the reason in words; that is never an error.
  */

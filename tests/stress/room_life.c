@@ -200,7 +200,7 @@ static void run_all(void)
                   atomic_load(&failed), atomic_load(&scarce.deregs));
 }
 
-TEST(room__domains_come_and_go__all_ends)
+TEST(room__domains_start_and_end__all_ends)
 {
     run_all();
 }
