@@ -22,7 +22,7 @@
 #define PATIENCE 60 /* seconds, default */
 
 struct options {
-    bool json, no_proof;
+    bool json, no_proof, verbose;
     int patience; /* seconds */
     const char *explain, *picture;
     struct drawing *drawing; /* NULL: none is asked for */
@@ -120,6 +120,7 @@ static int run(const struct command *self, int argc, char **argv)
     }
     if (options.explain)
         return explain(options.explain);
+    doctor_print_all(options.verbose);
     return options.picture ? show_drawn(self, &options) : command_show(self, &options);
 }
 
@@ -141,6 +142,8 @@ static const struct option_def options[] = {
                   "seconds are accepted, from 1 to 3600"),
     OPTION("picture", "FILE", "draw devices, NICs and paths into FILE.svg (Graphviz)",
            take_picture),
+    OPTION_FLAG("verbose", "print all lines; 60 at most unless said",
+                offsetof(struct options, verbose)),
     OPTION_JSON("JSON instead of text; its keys are in hmreg-doctor(1)"),
     {0},
 };
