@@ -742,6 +742,8 @@ TEST(explain__no_code__lists_them)
     list = tool_run("doctor", "--explain", "list");
     assert_int_equal(list.status, 0);
     assert_string_equal(list.out, tool.out);
+    tool = tool_run("doctor", "--explain", "memlok-low");
+    assert_says(tool.err, "Did you mean memlock-low?");
 }
 
 TEST(wrong_option_or_full_disk__status_3)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * What the doctor says of everyday faults: the verdict, the first finding and the length, and each
- * report word for word (doctor_faults.txt). HMREG_TEST_REPORTS names a file to write them to. */
+ * report word for word (doctor_faults.reports). HMREG_TEST_REPORTS names a file to write them to.
+ */
 #include "tests/tools/machine.h"
 #include "tests/tools/tool.h"
 #include "tools/doctor/doctor.h"
@@ -510,7 +511,7 @@ static void compare(const struct fault *fault, const char *golden, const char *r
     at = strstr(golden, heading);
     at = at ? at + strlen(heading) : "";
     if (strncmp(at, report, strlen(report)) || at[strlen(report)] != '\n')
-        fail_msg("%s: doctor_faults.txt does not have:\n%s", fault->name, report);
+        fail_msg("%s: doctor_faults.reports does not have:\n%s", fault->name, report);
 }
 
 TEST(each_fault__verdict_first_finding_length_and_words)
@@ -519,6 +520,8 @@ TEST(each_fault__verdict_first_finding_length_and_words)
     FILE *out = name ? fopen(name, "w") : NULL;
     char *golden = file_text(getenv("REPORTS"));
 
+    if (out)
+        fputs("# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only\n", out);
     for (size_t i = 0; i < COUNT(faults); i++) {
         char *report;
 

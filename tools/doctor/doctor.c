@@ -10,6 +10,7 @@
 #include "tools/doctor/doctor_picture.h"
 #include "tools/doctor/findings.h"
 #include "tools/machine.h"
+#include "tools/nearest.h"
 #include "tools/root.h"
 #include "tools/topology.h"
 #include "tools/verify/verify.h"
@@ -78,12 +79,23 @@ static json_t *describe(struct hmreg *lib, const void *given)
 
 /* ---- the command ------------------------------------------------------------------------ */
 
+static void refuse_code(const char *code)
+{
+    struct nearest meant = {.typed = code, .length = strlen(code)};
+
+    for (const struct finding *finding = all_findings; finding->code; finding++)
+        nearest_try(&meant, finding->code);
+    print_error("hmreg doctor: --explain %s: no such code; accepted are list, and:", code);
+    if (meant.found)
+        print_error("Did you mean %s?", meant.found);
+}
+
 static int explain(const char *code)
 {
     if (finding_explain(code))
         return EXIT_GOOD;
     if (strcmp(code, "list"))
-        print_error("hmreg doctor: --explain %s: no such code; accepted are list, and:", code);
+        refuse_code(code);
     findings_print_codes();
     return strcmp(code, "list") ? EXIT_ERROR : EXIT_GOOD;
 }
