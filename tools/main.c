@@ -26,7 +26,7 @@ static void print_usage(FILE *out)
 {
     fprintf(out, "usage: hmreg COMMAND [OPTION]...\n"
                  "       hmreg help COMMAND\n"
-                 "       hmreg --version\n"
+                 "       hmreg --version | -V | version\n"
                  "\n"
                  "Shows which memory (host, CUDA, ROCm, Level Zero) can be registered with which\n"
                  "RDMA fabric on this machine, and why the rest cannot.\n"
@@ -104,7 +104,7 @@ static int run(int argc, char **argv)
         print_usage(stderr);
         return EXIT_USAGE;
     }
-    if (!strcmp(argv[1], "--version")) {
+    if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V") || !strcmp(argv[1], "version")) {
         printf("hmreg %s\n", hmreg_version());
         return EXIT_GOOD;
     }

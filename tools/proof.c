@@ -36,6 +36,7 @@ struct proof {
     uint64_t addr, key;
     const char *result;
     struct loop_why why;
+    int error; /* the failed call's errno value; 0: none */
 };
 
 /* ---- ending ----------------------------------------------------------------------------- */
@@ -54,6 +55,7 @@ static int end_as(struct proof *proof, const char *result, const char *format, .
 /* Ends the proof with the library's error of a step. */
 static int failed(struct proof *proof, const char *step)
 {
+    proof->error = -hmreg_last_error()->code;
     return end_as(proof, "failed", "%s: %s", step, hmreg_last_error()->text);
 }
 
@@ -236,8 +238,11 @@ static int prove_read(struct proof *proof)
 static json_t *describe(const struct proof *proof, bool ran)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
-    json_t *described = doc_pack("{s:s, s:o, s:n, s:n, s:[]}", "result", proof->result, "text",
-                                 doc_text(proof->why.text), "path", "way", "ways");
+    json_t *described =
+        doc_pack("{s:s, s:o, s:o, s:n, s:n, s:[]}", "result", proof->result, "text",
+                 doc_text(proof->why.text), "errno",
+                 proof->error > 0 ? doc_count((uint64_t)proof->error, 0) : json_null(), "path",
+                 "way", "ways");
 
     if (ran && proof->device_mr && !hmreg_mr_query(proof->device_mr, &info)) {
         doc_set(described, "path", doc_text(hmreg_path_name(info.path)));

@@ -9,11 +9,14 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <limits.h>
+#include <pwd.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 const char *root_prefix(void)
@@ -66,6 +69,26 @@ bool root_opens(const char *format, ...)
 const char *root_state(const char *path)
 {
     return !root_exists("%s", path) ? "missing" : root_opens("%s", path) ? "good" : "closed";
+}
+
+json_t *root_access(const char *path)
+{
+    int fd = below_open(root_prefix(), path, O_PATH);
+    const struct passwd *owner;
+    const struct group *group;
+    struct stat stat;
+    bool known = fd >= 0 && !fstat(fd, &stat);
+
+    if (fd >= 0)
+        close(fd);
+    if (!known)
+        return json_null();
+    owner = getpwuid(stat.st_uid);
+    group = getgrgid(stat.st_gid);
+    return doc_pack("{s:o, s:o, s:o}", "owner",
+                    owner ? doc_text(owner->pw_name) : doc_format("%u", stat.st_uid), "group",
+                    group ? doc_text(group->gr_name) : doc_format("%u", stat.st_gid), "mode",
+                    doc_format("%04o", stat.st_mode & 07777));
 }
 
 /* ---- files ------------------------------------------------------------------------------ */

@@ -23,6 +23,9 @@ bool root_opens(const char *format, ...) ROOT_FORMAT(1);
 /* "good", "closed" to this process, or "missing". */
 const char *root_state(const char *path);
 
+/* {"owner": "root", "group": "rdma", "mode": "0660"}; null without the file. */
+json_t *root_access(const char *path);
+
 /* Reads a file's text without trailing white space, truncated to size; false: cannot be read. */
 bool root_read(char *buf, size_t size, const char *format, ...) ROOT_FORMAT(3);
 /* Reads a file's bytes; returns how many. */

@@ -13,6 +13,7 @@
 #include <inttypes.h>
 #include <libsmartcols.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,10 +35,32 @@ struct table {
 };
 
 static size_t width_limit;
+static size_t most_lines, line_count; /* see print_most() */
 
 void print_width(size_t columns)
 {
     width_limit = columns;
+}
+
+size_t print_most(size_t most)
+{
+    size_t left_out = most_lines && line_count > most_lines ? line_count - most_lines : 0;
+
+    most_lines = most;
+    line_count = 0;
+    return left_out;
+}
+
+/* Whether the next line is printed. */
+static bool next_line(void)
+{
+    return ++line_count <= most_lines || !most_lines;
+}
+
+void print_blank(void)
+{
+    if (next_line())
+        putchar('\n');
 }
 
 /* How wide a line may be, by that limit and the terminal; 0: as wide as it is. */
@@ -194,7 +217,8 @@ static void print_as_columns(const char *text, int indent)
 
         while (used && text[used - 1] == ' ')
             used--;
-        printf("%*s%.*s\n", indent, "", (int)used, text);
+        if (next_line())
+            printf("%*s%.*s\n", indent, "", (int)used, text);
     }
 }
 
@@ -222,7 +246,7 @@ static void print_as_blocks(struct table *table)
 
         snprintf(mark, sizeof(mark), "%-*s" GAP, widest, heading_of(table, column));
         if (i && !column)
-            putchar('\n');
+            print_blank();
         if (*cell)
             print_paragraph(mark, "%s", cell);
     }
@@ -283,7 +307,7 @@ void print_heading(const char *format, ...)
     va_end(args);
     scols_table_enable_colors(table->table, bold);
     scols_column_set_color(scols_table_get_column(table->table, 0), "bold");
-    putchar('\n');
+    print_blank();
     print_table(table);
 }
 
@@ -359,7 +383,7 @@ static void print_notes(const json_t *notes)
     const json_t *note;
 
     if (json_array_size(notes))
-        putchar('\n');
+        print_blank();
     doc_each(note, notes) {
         char mark[24];
 
@@ -487,7 +511,7 @@ void print_matrix(const struct matrix *matrix)
 
     for (size_t first = 0; first < count; first += fit < count ? fit : count) {
         if (first)
-            putchar('\n');
+            print_blank();
         print_part(matrix, first, fit < count - first ? first + fit : count);
     }
 }

@@ -17,6 +17,13 @@
 /* Limits the width of all further output, on a terminal or not. */
 void print_width(size_t columns);
 
+/* From the next output on, prints no more than so many lines; 0: all. Returns how many were left
+ * out since the last call. */
+size_t print_most(size_t lines);
+
+/* An empty line. */
+void print_blank(void);
+
 /* A heading on a separate line, after an empty line. */
 void print_heading(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

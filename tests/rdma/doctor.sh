@@ -18,7 +18,7 @@ run() {
     local name=$1 option=--patience=280
     shift
     [[ ${1-} == --no-proof ]] && option=$1 && shift
-    "$@" "$tool" doctor "$option" >"$work/$name.txt" 2>&1
+    "$@" "$tool" doctor --verbose "$option" >"$work/$name.txt" 2>&1
     echo $? >"$work/$name.status"
 }
 
@@ -32,9 +32,9 @@ says() { # NAME WORDS
     tr -s ' \n' ' ' <"$work/$1.txt" | grep -F -- "$2" >/dev/null
 }
 
-finds() { # NAME CODE
+finds() { # NAME CODE: with a number, or below the one that explains it
     cat "$work/$1.txt"
-    grep -Eq "^ +[0-9]+\. $2 \(" "$work/$1.txt"
+    grep -Eq "^ +([0-9]+\.|so:) $2 \(" "$work/$1.txt"
 }
 
 is_silent_about() { # NAME CODE
@@ -66,13 +66,13 @@ chmod 600 /dev/infiniband/uverbs0
 run closed --no-proof "${user[@]}"
 check doctor__user_without_the_file__broken verdict closed broken 2
 check doctor__user_without_the_file__names_it \
-    says closed 'its file /dev/infiniband/uverbs0 is closed to this user'
+    says closed 'the file /dev/infiniband/uverbs0 is root:root 0600, and you are'
 chmod 666 /dev/infiniband/uverbs0
 run user "${user[@]}" bash -c 'ulimit -l 4096; exec "$@"' --
 check doctor__user__proves_without_root says user 'cuda 0, simulated dmabuf ok'
 check doctor__user__memlock finds user memlock-low
 check doctor__user__memlock_counted_in_the_sentence \
-    says user 'may lock 4 MiB: with 1 RDMA device, 4 MiB'
+    says user 'ulimit -l is 4 MiB: with 1 RDMA device, 4 MiB'
 
 # ---- peer memory alone: libibverbs as Debian has it imports no dmabufs on Soft-RoCE -----------
 
@@ -95,8 +95,8 @@ check doctor__localhost_has_no_address__does_not_wait verdict lonely good 0
 
 ip link set eth0 down
 run down
-check doctor__port_down__degraded verdict down degraded 1
-check doctor__port_down__found finds down port-down
+check doctor__port_down__broken verdict down broken 2
+check doctor__port_down__found finds down no-port
 check doctor__port_down__unproven finds down loopback-untried
 ip link set eth0 up
 

@@ -108,12 +108,16 @@ TEST(help_of_a_command__by_any_name__same)
 
 TEST(version__is_the_librarys)
 {
-    struct tool tool = tool_run("--version");
+    static const char *const spellings[] = {"--version", "-V", "version"};
     char expected[64];
 
     snprintf(expected, sizeof(expected), "hmreg %s\n", hmreg_version());
-    assert_int_equal(tool.status, 0);
-    assert_string_equal(tool.out, expected);
+    for (int i = 0; i < 3; i++) {
+        struct tool tool = tool_run(spellings[i]);
+
+        assert_int_equal(tool.status, 0);
+        assert_string_equal(tool.out, expected);
+    }
 }
 
 TEST(unknown_command__names_those_there_are)

@@ -7,6 +7,7 @@
 #include "tests/tools/tree.h"
 
 #include <sys/wait.h>
+#include <unistd.h>
 
 #define SWITCH "pci0000:40/0000:40:01.0/0000:3e:00.0/"
 #define GPU_0  SWITCH "0000:3f:00.0/0000:41:00.0"
@@ -267,6 +268,39 @@ TEST(one_nic_of_four_crashes__the_others_are_proven_and_it_has_one_finding)
     check_sick("crash", "crashed with signal 9 (Killed)");
 }
 
+/* One finding of all pairs, below that of host memory, and no more lines than a screen has. */
+TEST(eight_by_eight_fail__one_finding_and_60_lines)
+{
+    struct tool tool;
+    size_t lines = 0;
+
+    begin();
+    test_setenv("HMREG_FAKE_CUDA_DEVICES", "8");
+    test_setenv("HMREG_FAKE_NICS", "m_0,m_1,m_2,m_3,m_4,m_5,m_6,m_7");
+    test_setenv("HMREG_FAKE_NIC", "error");
+    tool = doctor(NULL, NULL);
+    for (const char *at = tool.out; (at = strchr(at, '\n')); at++)
+        lines++;
+    assert_true(lines <= 60);
+    assert_says(tool.out, "  1. loopback-failed (broken)\n     Host memory over m_0, m_1");
+    assert_says(tool.out, "so: loopback-failed (broken): Every pair of device and NIC, by dmabuf");
+    assert_says(tool.out, "  all pairs: dmabuf FAILED\n");
+    assert_silent(strstr(tool.out, "so: ") + 1, "so: ");
+}
+
+TEST(device_file__owner_group_and_mode)
+{
+    json_t *described;
+    int status;
+
+    begin();
+    described = examined("--no-proof", &status);
+    assert_int_equal(strlen(words_at(described, "facts/nics/0/file_access/mode")), 4);
+    assert_string_not_equal(words_at(described, "facts/nics/0/file_access/owner"), "");
+    assert_string_not_equal(words_at(described, "facts/nics/0/file_access/group"), "");
+    assert_int_equal(number_at(described, "facts/process/uid"), geteuid());
+}
+
 /* All proofs have come; only the process's end has not. */
 TEST(process_that_never_ends__is_stopped_and_its_proofs_count)
 {
@@ -360,7 +394,7 @@ TEST(ways__the_one_taken_fails__one_that_works_is_named)
     assert_int_equal(tool.status, 2);
     assert_says(tool.out, "dmabuf by pcie FAILED");
     assert_says(tool.out, "other-way-works (degraded)");
-    assert_says(tool.out, "cuda 0 with mlx5_0: way plain of path dmabuf moves the bytes, and");
+    assert_says(tool.out, "Every pair of device and NIC: way plain of path dmabuf moves the bytes");
     assert_says(tool.out, "(cuda 0 with mlx5_0 and 3");
     assert_says(tool.out, "bytes move by plain; fails by pcie; refused data-direct");
     assert_true(longest_line(tool.out) <= 100);
@@ -491,25 +525,25 @@ static const struct {
     {"dmabuf-import-failed", 2, "", attach_refused, "error 524"},
     {"dmabuf-import-failed", 2, "", window_full, "(BAR1) is full"},
     {"kernel-option-off", 2, "refuse", option_off, "CONFIG_PCI_P2PDMA"},
-    {"loopback-failed", 2, "error", NULL, "by dmabuf: the RMA write: the completion says: remote"},
-    {"loopback-failed", 2, "crash", NULL, "mlx5_0 crashed with signal 9 (Killed)"},
+    {"loopback-failed", 2, "error", NULL, ": the RMA write: the completion says: remote"},
+    {"loopback-failed", 2, "crash", NULL, "mlx5_0, mlx5_1 crashed with signal 9 (Killed)"},
     {"loopback-wrong-bytes", 2, "flip", NULL, "after the RMA write: byte 4711 of 65536"},
     {"loopback-untried", 1, "down", NULL, "none of its 1 ports is active"},
-    {"nic-not-opened", 1, "closed", NULL, "mlx5_0 could not be opened (mlx5_0): Permission denied"},
-    {"mr-count-low", 1, "few", NULL, "mlx5_0 can have 100 regions"},
+    {"nic-not-opened", 2, "closed", NULL, "could not be opened: Permission denied"},
+    {"mr-count-low", 1, "few", NULL, "mlx5_0, mlx5_1 can have 100 regions"},
     {"mr-size-low", 1, "small", NULL, "regions of up to 1 MiB"},
-    {"bar-small", 1, NULL, small_window, "cuda 0 (0000:41:00.0) has 16 GiB of memory"},
-    {"gpu-no-driver", 1, NULL, unbound_gpu, "AMD GPU 0001:91:00.0 is bound to no driver; rocr"},
+    {"bar-small", 1, NULL, small_window,
+     "cuda 0: a window of 256 MiB on the bus for 16 GiB of memory"},
+    {"gpu-no-driver", 1, NULL, unbound_gpu, "AMD GPU 0001:91:00.0: bound to no driver; rocr"},
     {"gpu-no-node", 1, NULL, gpu_without_files,
      "/dev/kfd is missing, /dev/dri/renderD* is missing"},
-    {"gpu-no-runtime", 1, NULL, gpu_without_runtime, "AMD GPU 0001:91:00.0 has its driver"},
-    {"nic-no-node", 2, NULL, nic_without_file,
-     "device mlx5_1, and its file /dev/infiniband/uverbs"},
+    {"gpu-no-runtime", 1, NULL, gpu_without_runtime, "AMD GPU 0001:91:00.0: its driver is there"},
+    {"nic-no-node", 2, NULL, nic_without_file, "mlx5_1: the file /dev/infiniband/uverbs"},
     {"port-down", 1, NULL, port_down, "No port is active of mlx5_1."},
     {"far-nic", 1, NULL, far_nic, "(SYS) from cuda 1."},
     {"acs-redirects", 1, NULL, redirecting_bridge, "is on at 0000:3f:01.0,"},
     {"iommu-translates", 1, NULL, translating_iommu, "the addresses of mlx5_0."},
-    {"memlock-low", 1, NULL, low_memlock, "may lock 8 MiB: with 2 RDMA devices, 4 MiB"},
+    {"memlock-low", 1, NULL, low_memlock, "ulimit -l is 8 MiB: with 2 RDMA devices, 4 MiB"},
     {"numa-balancing", 1, NULL, numa_balancing, "2 NUMA nodes"},
     {"huge-pages-off", 0, NULL, no_huge_pages, "none are reserved"},
     {"container", 0, NULL, a_container, "container"},
@@ -576,7 +610,7 @@ TEST(no_device__broken_with_each_runtimes_reason)
     found = finding(described, "no-device");
     assert_int_equal(status, 2);
     assert_non_null(found);
-    assert_says(words_at(found, "text"), "not cuda, rocr, ze. Below, under Details");
+    assert_says(words_at(found, "text"), "not cuda, rocr, ze. Reasons are under Details");
     tool = tool_run("doctor", "--no-proof");
     assert_says(strstr(tool.out, "Details"), "not usable: ");
 }
@@ -708,6 +742,8 @@ TEST(explain__no_code__lists_them)
     list = tool_run("doctor", "--explain", "list");
     assert_int_equal(list.status, 0);
     assert_string_equal(list.out, tool.out);
+    tool = tool_run("doctor", "--explain", "memlok-low");
+    assert_says(tool.err, "Did you mean memlock-low?");
 }
 
 TEST(wrong_option_or_full_disk__status_3)
@@ -716,9 +752,9 @@ TEST(wrong_option_or_full_disk__status_3)
     char command[4096];
 
     assert_int_equal(tool.status, 3);
-    assert_says(
-        tool.err,
-        "--fly: no such option; accepted are --explain, --no-proof, --patience, --picture, --json");
+    assert_says(tool.err,
+                "--fly: no such option; accepted are --explain, --no-proof, --patience, --picture, "
+                "--verbose, --json");
     tool = tool_run("doctor", "--explain", "list", "--json");
     assert_int_equal(tool.status, 3);
     assert_says(tool.err, "--explain and --json: one of them is accepted");

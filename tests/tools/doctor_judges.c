@@ -28,7 +28,7 @@ struct state {
 static const struct state states[] = {
     {"no-device",
      {{"devices", "[]"}, {"gpus", "[]"}, {"runtimes/1/why", "'no libcuda.so.1'"}},
-     "not cuda. Below, under Details, stands the reason"},
+     "not cuda. Reasons are under Details."},
     {"no-nic",
      {{"fabrics", "[]"}, {"nics", "[]"}, {"fabric_libraries/2/why", "'none listed'"}},
      "libibverbs: none listed."},
@@ -58,8 +58,8 @@ static const struct state states[] = {
      "cuda 0 with mlx5_0: way pcie of path dmabuf moves the bytes"},
     {"gpu-no-driver",
      {{"devices", "[]"}, {"gpus/0/driver", "'nouveau'"}},
-     "NVIDIA GPU 0000:42:00.0 is bound to the driver nouveau; cuda needs nvidia."},
-    {"gpu-no-driver", {{"devices", "[]"}, {"gpus/0/driver", "null"}}, "is bound to no driver;"},
+     "NVIDIA GPU 0000:42:00.0: bound to the driver nouveau; cuda needs nvidia."},
+    {"gpu-no-driver", {{"devices", "[]"}, {"gpus/0/driver", "null"}}, "bound to no driver;"},
     {"gpu-no-node",
      {{"devices", "[]"}, {"gpus/0/files_lacking", "['/dev/nvidiactl is missing']"}},
      "NVIDIA GPU 0000:42:00.0: /dev/nvidiactl is missing."},
@@ -74,10 +74,23 @@ static const struct state states[] = {
      "closed kernel modules"},
     {"nic-no-node", {{"nics/0/file_state", "'missing'"}}, "/dev/infiniband/uverbs0 is missing."},
     {"nic-no-node", {{"nics/0/file_state", "'closed'"}}, "closed to this user."},
+    {"nic-no-node",
+     {{"nics/0/file_state", "'closed'"},
+      {"nics/0/file_access", "{'owner': 'root', 'group': 'root', 'mode': '0600'}"}},
+     "/dev/infiniband/uverbs0 is root:root 0600, and you are ann (uid 1000)."},
+    {"nic-no-node",
+     {{"nics/0/file_state", "'closed'"},
+      {"nics/0/file_access", "{'owner': 'root', 'group': 'rdma', 'mode': '0660'}"}},
+     "is root:rdma 0660, and you are ann (uid 1000); its group rdma may open it."},
     {"nic-not-opened",
      {{"fabrics/1/opened", "false"}, {"fabrics/1/error", "{'text': 'Permission denied'}"}},
-     "mlx5_0 could not be opened (mlx5_0): Permission denied."},
-    {"port-down", {{"nics/0/ports/0/state", "'DOWN'"}}, "No port is active of mlx5_0."},
+     "mlx5_0 could not be opened: Permission denied."},
+    {"no-port", {{"nics/0/ports/0/state", "'DOWN'"}}, "No port is active of mlx5_0."},
+    {"port-down",
+     {{"nics", "[{'name': 'mlx5_0', 'ports': [{'port': 1, 'state': 'DOWN'}], 'file_state': "
+               "'good'}, {'name': 'mlx5_1', 'ports': [{'port': 1, 'state': 'ACTIVE'}], "
+               "'file_state': 'good'}]"}},
+     "No port is active of mlx5_0."},
     {"far-nic", {{"topology/distances/0/distance", "'SYS'"}}, "(SYS) from cuda 0."},
     {"acs-redirects",
      {{"topology/bridges/0000:41:01.0/acs_redirect", "true"}},
@@ -85,10 +98,12 @@ static const struct state states[] = {
     {"iommu-translates", {{"topology/members/1/iommu", "'DMA-FQ'"}}, "addresses of mlx5_0."},
     {"bar-small",
      {{"gpus/0/bar", "268435456"}},
-     "has 80 GiB of memory and shows the bus a window of 256 MiB."},
-    {"memlock-low", {{"process/memlock", "65536"}}, "may lock 64 KiB: with 1 RDMA device, 64 KiB"},
+     "cuda 0: a window of 256 MiB on the bus for 80 GiB of memory."},
+    {"memlock-low",
+     {{"process/memlock", "65536"}},
+     "ulimit -l is 64 KiB: with 1 RDMA device, 64 KiB"},
     {"mr-count-low", {{"fabrics/1/max_mr", "1000"}}, "mlx5_0 can have 1000 regions"},
-    {"mr-size-low", {{"fabrics/1/max_mr_size", "2147483648"}}, "regions of up to 2 GiB"},
+    {"mr-size-low", {{"fabrics/1/max_mr_size", "2147483648"}}, "mlx5_0: regions of up to 2 GiB"},
     {"userfaultfd-denied",
      {{"process/userfaultfd", "{'available': false, 'error': {'text': 'not permitted'}, "
                               "'seccomp_filter': true, 'file': 'closed'}"}},
@@ -144,7 +159,7 @@ static void assert_found(json_t *facts, const char *code, const char *words)
         fail_msg("%s says \"%s\", without \"%s\"", code, doc_words(finding, "text"), words);
     assert_string_equal(doc_words(finding, "severity"),
                         severity_name(finding_find(code)->severity));
-    assert_string_equal(doc_words(finding, "remedy"), finding_find(code)->remedy);
+    assert_string_not_equal(doc_words(finding, "remedy"), "");
     assert_string_not_equal(doc_words(finding, "read_at"), "");
 }
 
@@ -366,8 +381,12 @@ TEST(nic_hangs_after_host_memory__the_device_is_named)
 
 TEST(findings__worst_comes_first)
 {
-    struct state mixed = {
-        "", {{"kernel/container", "'x'"}, {"kernel/numa_balancing", "1"}, {"devices", "[]"}}, ""};
+    struct state mixed = {"",
+                          {{"kernel/container", "'x'"},
+                           {"kernel/numa_balancing", "1"},
+                           {"devices", "[]"},
+                           {"gpus", "[]"}},
+                          ""};
     json_t *facts = machine_of(&mixed), *findings = judged(facts);
     size_t last = json_array_size(findings) - 1;
 
@@ -391,7 +410,9 @@ TEST(summary__says_what_an_operator_asks)
     struct state none = {"", {{"fabrics", "[]"}}, ""};
     struct state simulated = {"", {{GPU "simulated", "true"}}, ""};
 
-    assert_summary(machine_of(&unproven), "not proven by a transfer");
+    assert_summary(machine_of(&unproven),
+                   "GPUDirect has a path for 1 of 1 pairs of device and NIC, "
+                   "not proven by a transfer");
     assert_summary(machine_of(&slow), "No GPUDirect here: the CPU moves");
     assert_summary(machine_of(&none), "GPUDirect is broken here: there is no RDMA device.");
     assert_summary(machine_of(&simulated), "bytes. The devices are simulated.");

@@ -12,7 +12,7 @@ static const char good[] =
     "   'options': {'CONFIG_PCI_P2PDMA': 'y', 'CONFIG_DMABUF_MOVE_NOTIFY': 'y'},"
     "   'options_read_at': '/boot/config-6.8.0', 'numa_nodes': 2, 'numa_balancing': 0,"
     "   'transparent_huge_pages': 'always [madvise] never', 'huge_pages': 0, 'container': null},"
-    " 'process': {'root': false, 'memlock': null, 'ipc_lock': false,"
+    " 'process': {'root': false, 'user': 'ann', 'uid': 1000, 'memlock': null, 'ipc_lock': false,"
     "   'userfaultfd': {'available': true, 'error': null, 'seccomp_filter': false, 'file': "
     "'good'},"
     "   'monitor': {'asked': 'default', 'active': 'memhooks', 'userfaultfd': false, 'why': ''}},"

@@ -10,6 +10,7 @@
 #include "tools/doctor/doctor_picture.h"
 #include "tools/doctor/findings.h"
 #include "tools/machine.h"
+#include "tools/nearest.h"
 #include "tools/root.h"
 #include "tools/topology.h"
 #include "tools/verify/verify.h"
@@ -22,7 +23,7 @@
 #define PATIENCE 60 /* seconds, default */
 
 struct options {
-    bool json, no_proof;
+    bool json, no_proof, verbose;
     int patience; /* seconds */
     const char *explain, *picture;
     struct drawing *drawing; /* NULL: none is asked for */
@@ -78,12 +79,23 @@ static json_t *describe(struct hmreg *lib, const void *given)
 
 /* ---- the command ------------------------------------------------------------------------ */
 
+static void refuse_code(const char *code)
+{
+    struct nearest meant = {.typed = code, .length = strlen(code)};
+
+    for (const struct finding *finding = all_findings; finding->code; finding++)
+        nearest_try(&meant, finding->code);
+    print_error("hmreg doctor: --explain %s: no such code; accepted are list, and:", code);
+    if (meant.found)
+        print_error("Did you mean %s?", meant.found);
+}
+
 static int explain(const char *code)
 {
     if (finding_explain(code))
         return EXIT_GOOD;
     if (strcmp(code, "list"))
-        print_error("hmreg doctor: --explain %s: no such code; accepted are list, and:", code);
+        refuse_code(code);
     findings_print_codes();
     return strcmp(code, "list") ? EXIT_ERROR : EXIT_GOOD;
 }
@@ -120,6 +132,7 @@ static int run(const struct command *self, int argc, char **argv)
     }
     if (options.explain)
         return explain(options.explain);
+    doctor_print_all(options.verbose);
     return options.picture ? show_drawn(self, &options) : command_show(self, &options);
 }
 
@@ -141,6 +154,8 @@ static const struct option_def options[] = {
                   "seconds are accepted, from 1 to 3600"),
     OPTION("picture", "FILE", "draw devices, NICs and paths into FILE.svg (Graphviz)",
            take_picture),
+    OPTION_FLAG("verbose", "print all lines; 60 at most unless said",
+                offsetof(struct options, verbose)),
     OPTION_JSON("JSON instead of text; its keys are in hmreg-doctor(1)"),
     {0},
 };

@@ -37,7 +37,11 @@ void paths_judge(const json_t *facts, json_t *findings);
 void proof_judge(const json_t *facts, json_t *findings);
 void ways_judge(const json_t *facts, json_t *findings);
 
-/* Runs all judges; the worst findings come first. */
+/* The findings that a user reads, of what the judges added: one for each fault; a finding
+ * that others explain follows its cause; the worst come first. */
+json_t *causes_arrange(json_t *findings, const json_t *facts);
+
+/* Runs all judges, and arranges their findings. */
 json_t *doctor_judge(const json_t *facts);
 /* The verdict: one sentence that sums up facts and findings. */
 json_t *doctor_summary(const json_t *facts, const json_t *findings);
@@ -54,6 +58,8 @@ size_t nics_count(const json_t *facts);
 
 /* ---- text output ------------------------------------------------------------------------ */
 
+/* Whether all lines are printed, or the first ones. */
+void doctor_print_all(bool all);
 void doctor_print_text(const json_t *document);
 
 #endif

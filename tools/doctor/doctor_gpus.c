@@ -194,13 +194,28 @@ static const char *why_unusable(const json_t *facts, const char *iface)
     return why[0] ? why : "it runs, and does not list this GPU";
 }
 
+static void report(const json_t *gpu, const char *code, const char *where, const char *rest,
+                   json_t *findings)
+{
+    char name[64];
+
+    snprintf(name, sizeof(name), "%.20s GPU %.32s", doc_words(gpu, "vendor"),
+             doc_words(gpu, "pci"));
+    finding_add_about(findings, &(struct found){.code = code,
+                                                .where = where,
+                                                .device = name,
+                                                .iface = doc_words(gpu, "iface"),
+                                                .rest = rest});
+}
+
 static void judge_files(const json_t *gpu, json_t *findings)
 {
     struct names names = {.count = 0};
+    char rest[256];
 
     names_add_list(&names, json_object_get(gpu, "files_lacking"));
-    finding_add(findings, "gpu-no-node", "/dev", "%s GPU %s: %s.", doc_words(gpu, "vendor"),
-                doc_words(gpu, "pci"), names_text(&names));
+    snprintf(rest, sizeof(rest), ": %s.", names_text(&names));
+    report(gpu, "gpu-no-node", "/dev", rest, findings);
 }
 
 /* Finds why a runtime does not list a GPU: the lowest faulty layer is the cause. */
@@ -209,34 +224,37 @@ static void judge_absent(const json_t *facts, const json_t *gpu, json_t *finding
     const char *pci = doc_words(gpu, "pci"), *driver = doc_words(gpu, "driver");
     const char *name = doc_words(gpu, "vendor"), *iface = doc_words(gpu, "iface");
     const struct vendor *vendor = vendor_named(name);
-    char where[96];
+    char where[96], rest[900];
 
     snprintf(where, sizeof(where), "/sys/bus/pci/devices/%s/driver", pci);
-    if (vendor && !drives(vendor, driver))
-        finding_add(findings, "gpu-no-driver", where,
-                    "%s GPU %s is bound to %s%s; %s needs %s%s%s.", name, pci,
-                    driver[0] ? "the driver " : "no driver", driver, iface, vendor->drivers[0],
-                    vendor->drivers[1] ? " or " : "", vendor->drivers[1] ? vendor->drivers[1] : "");
-    else if (json_array_size(json_object_get(gpu, "files_lacking")))
+    if (vendor && !drives(vendor, driver)) {
+        snprintf(rest, sizeof(rest), ": bound to %s%.64s; %s needs %s%s%s.",
+                 driver[0] ? "the driver " : "no driver", driver, iface, vendor->drivers[0],
+                 vendor->drivers[1] ? " or " : "", vendor->drivers[1] ? vendor->drivers[1] : "");
+        report(gpu, "gpu-no-driver", where, rest, findings);
+    } else if (json_array_size(json_object_get(gpu, "files_lacking"))) {
         judge_files(gpu, findings);
-    else
-        finding_add(findings, "gpu-no-runtime", "the runtimes' libraries",
-                    "%s GPU %s has its driver, and %s cannot use it: %s.", name, pci, iface,
-                    why_unusable(facts, iface));
+    } else {
+        snprintf(rest, sizeof(rest), ": its driver is there, and %s cannot use it: %s.", iface,
+                 why_unusable(facts, iface));
+        report(gpu, "gpu-no-runtime", "the runtimes' libraries", rest, findings);
+    }
 }
 
 static void judge_bar(const json_t *gpu, const json_t *device, json_t *findings)
 {
     uint64_t bar = doc_number(gpu, "bar"), memory = doc_number(device, "memory");
-    char where[96], window[32], all[32];
+    char where[96], window[32], all[32], rest[120], name[32];
 
     if (!bar || !memory || bar >= memory)
         return;
     snprintf(where, sizeof(where), "/sys/bus/pci/devices/%s/resource", doc_words(gpu, "pci"));
-    finding_add(findings, "bar-small", where,
-                "%s %" PRIu64 " (%s) has %s of memory and shows the bus a window of %s.",
-                doc_words(device, "iface"), doc_number(device, "device"), doc_words(gpu, "pci"),
-                doc_bytes_words(memory, all), doc_bytes_words(bar, window));
+    snprintf(rest, sizeof(rest), ": a window of %s on the bus for %s of memory.",
+             doc_bytes_words(bar, window), doc_bytes_words(memory, all));
+    finding_add_about(findings, &(struct found){.code = "bar-small",
+                                                .where = where,
+                                                .device = doc_device_words(device, name),
+                                                .rest = rest});
 }
 
 /* Does a CUDA device report no dmabuf export? Only then the flavour of the kernel modules (open or
@@ -256,14 +274,25 @@ static void judge_nvidia(const json_t *facts, json_t *findings)
     const json_t *nvidia = json_object_get(facts, "nvidia");
     const char *module = doc_words(nvidia, "module_version");
     const char *library = doc_words(nvidia, "library_version");
+    char words[256];
 
+    snprintf(words, sizeof(words), "NVIDIA's kernel module is of version %.64s, libcuda of %.64s.",
+             module, library);
     if (module[0] && library[0] && strcmp(module, library))
-        finding_add(findings, "driver-mismatch", "/sys/module/nvidia/version, libcuda.so.1",
-                    "NVIDIA's kernel module is of version %s, libcuda of %s.", module, library);
+        finding_add_about(findings,
+                          &(struct found){.code = "driver-mismatch",
+                                          .where = "/sys/module/nvidia/version, libcuda.so.1",
+                                          .iface = "cuda",
+                                          .lead = words});
     if (json_is_false(json_object_get(nvidia, "open_modules")) && cuda_exports_nothing(facts))
-        finding_add(findings, "nvidia-closed-modules",
-                    "/proc/driver/nvidia/version, the device's attribute for dmabufs",
-                    "NVIDIA's closed kernel modules are loaded, and the device exports no dmabuf.");
+        finding_add_about(
+            findings,
+            &(struct found){
+                .code = "nvidia-closed-modules",
+                .where = "/proc/driver/nvidia/version, the device's attribute for dmabufs",
+                .iface = "cuda",
+                .lead = "NVIDIA's closed kernel modules are loaded, and the device exports no "
+                        "dmabuf."});
 }
 
 void gpus_judge(const json_t *facts, json_t *findings)

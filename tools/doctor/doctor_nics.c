@@ -7,6 +7,7 @@
 #include "tools/doctor/findings.h"
 #include "tools/root.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,6 +63,7 @@ static json_t *describe_nic(const char *nic)
     doc_set(described, "firmware", root_text_fact("/sys/class/infiniband/%s/fw_ver", nic));
     doc_set(described, "ports", ports(nic));
     doc_set(described, "file", doc_text(file));
+    doc_set(described, "file_access", file[0] ? root_access(file) : json_null());
     doc_set(described, "file_state", doc_text(file[0] ? root_state(file) : "missing"));
     return described;
 }
@@ -105,6 +107,23 @@ size_t nics_count(const json_t *facts)
     return count;
 }
 
+/* "root:rdma 0660, and you are ann (uid 1000); its group rdma may open it" */
+static const char *access_words(const json_t *nic, const json_t *process, char *words, size_t size)
+{
+    const json_t *access = json_object_get(nic, "file_access");
+    const char *group = doc_words(access, "group");
+    bool may = (strtoul(doc_words(access, "mode"), NULL, 8) & 060) == 060 && strcmp(group, "root");
+
+    if (doc_has(nic, "file_access"))
+        snprintf(words, size, "%.32s:%.32s %.8s, and you are %.32s (uid %" PRIu64 ")%s%.32s%s",
+                 doc_words(access, "owner"), group, doc_words(access, "mode"),
+                 doc_words(process, "user"), doc_number(process, "uid"), may ? "; its group " : "",
+                 may ? group : "", may ? " may open it" : "");
+    else
+        snprintf(words, size, "closed to this user");
+    return words;
+}
+
 static void judge_files(const json_t *facts, json_t *findings)
 {
     const json_t *nic;
@@ -112,27 +131,50 @@ static void judge_files(const json_t *facts, json_t *findings)
     doc_each(nic, json_object_get(facts, "nics")) {
         const char *file = doc_words(nic, "file"), *state = doc_words(nic, "file_state");
 
+        bool closed = !strcmp(state, "closed");
+        char rest[400], access[200];
+
         if (!strcmp(state, "good"))
             continue;
-        finding_add(findings, "nic-no-node",
-                    "/sys/class/infiniband, /sys/class/infiniband_verbs, /dev/infiniband",
-                    "The kernel has the RDMA device %s, and its file %s is %s.",
-                    doc_words(nic, "name"), file[0] ? file : "/dev/infiniband/uverbs*",
-                    !strcmp(state, "closed") ? "closed to this user" : "missing");
+        snprintf(rest, sizeof(rest), ": the file %.120s is %s.",
+                 file[0] ? file : "/dev/infiniband/uverbs*",
+                 closed
+                     ? access_words(nic, json_object_get(facts, "process"), access, sizeof(access))
+                     : "missing");
+        finding_add_about(
+            findings,
+            &(struct found){.code = "nic-no-node",
+                            .where = closed ? file
+                                            : "/sys/class/infiniband, "
+                                              "/sys/class/infiniband_verbs, /dev/infiniband",
+                            .nic = doc_words(nic, "name"),
+                            .rest = rest,
+                            .key = closed ? access : "missing",
+                            .error = closed ? EACCES : ENOENT});
     }
+}
+
+static bool is_down(const json_t *nic)
+{
+    return !doc_find(json_object_get(nic, "ports"), "state", "ACTIVE");
 }
 
 static void judge_ports(const json_t *facts, json_t *findings)
 {
-    struct names down = {.count = 0};
-    const json_t *nic;
+    const json_t *nic, *nics = json_object_get(facts, "nics");
+    size_t down = 0;
 
-    doc_each(nic, json_object_get(facts, "nics"))
-        if (!doc_find(json_object_get(nic, "ports"), "state", "ACTIVE"))
-            names_add(&down, doc_words(nic, "name"));
-    if (down.count)
-        finding_add(findings, "port-down", "/sys/class/infiniband/*/ports/*/state",
-                    "No port is active of %s.", names_text(&down));
+    doc_each(nic, nics)
+        down += is_down(nic);
+    doc_each(nic, nics)
+        if (is_down(nic))
+            finding_add_about(
+                findings,
+                &(struct found){.code = down == json_array_size(nics) ? "no-port" : "port-down",
+                                .where = "/sys/class/infiniband/*/ports/*/state",
+                                .nic = doc_words(nic, "name"),
+                                .lead = "No port is active of ",
+                                .rest = "."});
 }
 
 static bool any_opened(const json_t *facts, const char *nic)
@@ -149,13 +191,24 @@ static bool any_opened(const json_t *facts, const char *nic)
 static void judge_opened(const json_t *facts, json_t *findings)
 {
     const json_t *fabric;
+    char rest[900];
 
-    doc_each(fabric, json_object_get(facts, "fabrics"))
-        if (doc_has(fabric, "nic") && !any_opened(facts, doc_words(fabric, "nic")))
-            finding_add(findings, "nic-not-opened", doc_words(fabric, "provider"),
-                        "%s could not be opened (%s): %s.", doc_words(fabric, "nic"),
-                        doc_words(fabric, "fabric"),
-                        doc_words(json_object_get(fabric, "error"), "text"));
+    doc_each(fabric, json_object_get(facts, "fabrics")) {
+        const char *nic = doc_words(fabric, "nic"), *name = doc_words(fabric, "fabric");
+        const json_t *error = json_object_get(fabric, "error");
+        bool other = strcmp(nic, name) != 0;
+
+        if (!nic[0] || any_opened(facts, nic))
+            continue;
+        snprintf(rest, sizeof(rest), " could not be opened%s%.64s%s: %s.", other ? " (" : "",
+                 other ? name : "", other ? ")" : "", doc_words(error, "text"));
+        finding_add_about(findings, &(struct found){.code = "nic-not-opened",
+                                                    .where = doc_words(fabric, "provider"),
+                                                    .nic = nic,
+                                                    .rest = rest,
+                                                    .error = -(int)json_integer_value(
+                                                        json_object_get(error, "code"))});
+    }
 }
 
 /* ---- limits ----------------------------------------------------------------------------- */
@@ -176,18 +229,26 @@ static void judge_limits(const json_t *facts, const json_t *fabric, json_t *find
     uint64_t cached = doc_number(json_object_get(facts, "cache"), "regions");
     uint64_t regions = doc_number(fabric, "max_mr"), size = doc_number(fabric, "max_mr_size");
     uint64_t memory = most_memory(facts);
-    char longest[32], all[32];
+    char longest[32], all[32], rest[160];
 
-    if (regions && cached && regions < cached)
-        finding_add(findings, "mr-count-low", "ibv_query_device(), the cache's limit",
-                    "%s can have %" PRIu64 " regions, the cache of one domain holds up to %" PRIu64
-                    ".",
-                    doc_words(fabric, "nic"), regions, cached);
-    if (size && size < memory)
-        finding_add(findings, "mr-size-low", "the domain's limits (max_mr_size)",
-                    "%s takes regions of up to %s, and a device here has %s of memory.",
-                    doc_words(fabric, "nic"), doc_bytes_words(size, longest),
-                    doc_bytes_words(memory, all));
+    if (regions && cached && regions < cached) {
+        snprintf(rest, sizeof(rest),
+                 " can have %" PRIu64 " regions, the cache of one domain holds up to %" PRIu64 ".",
+                 regions, cached);
+        finding_add_about(findings,
+                          &(struct found){.code = "mr-count-low",
+                                          .where = "ibv_query_device(), the cache's limit",
+                                          .nic = doc_words(fabric, "nic"),
+                                          .rest = rest});
+    }
+    if (size && size < memory) {
+        snprintf(rest, sizeof(rest), ": regions of up to %s, and a device here has %s of memory.",
+                 doc_bytes_words(size, longest), doc_bytes_words(memory, all));
+        finding_add_about(findings, &(struct found){.code = "mr-size-low",
+                                                    .where = "the domain's limits (max_mr_size)",
+                                                    .nic = doc_words(fabric, "nic"),
+                                                    .rest = rest});
+    }
 }
 
 void nics_judge(const json_t *facts, json_t *findings)

@@ -8,6 +8,7 @@
 #include "tools/doctor/findings.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- pairs ------------------------------------------------------------------------------ */
@@ -37,10 +38,20 @@ static const char *path_of(const json_t *memory)
     return json_array_size(json_object_get(proof, "refused")) ? "none" : doc_words(memory, "best");
 }
 
+/* The vendor's code is an errno value of the kernel's where the library's own says only that the
+ * path is refused. */
+static int error_of(const json_t *reason)
+{
+    int code = (int)json_integer_value(json_object_get(reason, "code"));
+    int vendor = (int)json_integer_value(json_object_get(reason, "vendor_code"));
+
+    return vendor ? abs(vendor) : -code;
+}
+
 static json_t *refusal(const char *path, const json_t *reason)
 {
-    return doc_pack("{s:s, s:s, s:s}", "path", path, "slug", doc_words(reason, "slug"), "text",
-                    doc_words(reason, "text"));
+    return doc_pack("{s:s, s:s, s:s, s:i}", "path", path, "slug", doc_words(reason, "slug"), "text",
+                    doc_words(reason, "text"), "error", error_of(reason));
 }
 
 /* The refusals of better paths: from the proof's registration, else the expected ones. */
@@ -144,8 +155,7 @@ static void judge_devices(const json_t *facts, json_t *findings)
         if (!doc_equals(runtime, "iface", "system"))
             names_add(&asked, doc_words(runtime, "iface"));
     finding_add(findings, "no-device", "the runtimes' libraries",
-                "No runtime has a device: not %s. Below, under Details, stands the reason of each.",
-                names_text(&asked));
+                "No runtime has a device: not %s. Reasons are under Details.", names_text(&asked));
 }
 
 static void judge_nics(const json_t *facts, json_t *findings)
@@ -202,73 +212,61 @@ static bool cpu_moves(const json_t *facts, const char *device)
     return false;
 }
 
-/* The pairs' names for a sentence, or a text that says that it is every pair. */
-static const char *pairs_text(const json_t *facts, struct names *names)
-{
-    size_t all = json_array_size(json_object_get(facts, "pairs"));
-
-    return all > 1 && names->count == all ? "every pair of device and NIC" : names_text(names);
-}
-
-static void add_name(struct names *names, const json_t *pair)
-{
-    char name[128];
-
-    snprintf(name, sizeof(name), "%s with %s", doc_words(pair, "device"), doc_words(pair, "nic"));
-    names_add(names, name);
-}
-
 /* Is it the refusal of a path that NICs use? Only the CPU uses the path "mapped". */
 static bool is_of_nic(const json_t *reason)
 {
     return !doc_equals(reason, "path", "mapped");
 }
 
-/* Pairs without a path, and "dmabuf (no-dmabuf-export)" of each refusal that they share. */
-struct pathless {
-    struct names pairs, refusals;
-    json_t *known; /* the refusals so far */
-};
-
-static void add_pathless(struct pathless *pathless, const json_t *pair)
+/* " Refused: dmabuf (no-dmabuf-export), peermem (no-peer-memory)." */
+static void describe_refused(const json_t *pair, char *words, size_t size)
 {
+    struct names names = {.count = 0};
     const json_t *reason;
+    char name[128];
 
-    add_name(&pathless->pairs, pair);
     doc_each(reason, json_object_get(pair, "refused")) {
-        char words[128];
-
-        snprintf(words, sizeof(words), "%.16s (%.64s)", doc_words(reason, "path"),
-                 doc_words(reason, "slug"));
-        if (!is_of_nic(reason) || json_object_get(pathless->known, words))
+        if (!is_of_nic(reason))
             continue;
-        doc_set(pathless->known, words, json_true());
-        names_add(&pathless->refusals, words);
+        snprintf(name, sizeof(name), "%.16s (%.64s)", doc_words(reason, "path"),
+                 doc_words(reason, "slug"));
+        names_add(&names, name);
     }
+    snprintf(words, size, "%s%s%s", names.count ? " Refused: " : "", names_text(&names),
+             names.count ? "." : "");
 }
 
-static void report_pathless(const json_t *facts, struct pathless *pathless, const char *code,
-                            const char *rest, json_t *findings)
+/* nic: NULL: no NIC has a pair with the device. */
+static void report_none(const json_t *facts, const char *nic, const char *device,
+                        const char *refused, json_t *findings)
 {
-    if (pathless->pairs.count)
-        finding_add(findings, code, TRIED, "No path leads from NIC to device for %s%s.%s%s%s",
-                    pairs_text(facts, &pathless->pairs), rest,
-                    pathless->refusals.count ? " Refused: " : "", names_text(&pathless->refusals),
-                    pathless->refusals.count ? "." : "");
-    json_decref(pathless->known);
+    bool slow = cpu_moves(facts, device);
+    char rest[400];
+
+    snprintf(rest, sizeof(rest), "%s.%s",
+             slow ? "; the CPU can move the bytes, over another fabric" : "", refused);
+    finding_add_about(findings, &(struct found){.code = slow ? "path-through-cpu" : "no-path",
+                                                .where = TRIED,
+                                                .nic = nic,
+                                                .device = device,
+                                                .lead = "No path leads from NIC to device for ",
+                                                .rest = rest});
 }
 
 static void judge_none(const json_t *facts, json_t *findings)
 {
-    struct pathless slow = {.known = doc_object()}, dead = {.known = doc_object()};
-    const json_t *pair;
+    const json_t *pair, *device, *pairs = json_object_get(facts, "pairs");
+    char refused[300], name[32];
 
-    doc_each(pair, json_object_get(facts, "pairs"))
-        if (doc_equals(pair, "path", "none"))
-            add_pathless(cpu_moves(facts, doc_words(pair, "device")) ? &slow : &dead, pair);
-    report_pathless(facts, &dead, "no-path", "", findings);
-    report_pathless(facts, &slow, "path-through-cpu",
-                    "; the CPU can move the bytes, over another fabric", findings);
+    doc_each(pair, pairs) {
+        if (!doc_equals(pair, "path", "none"))
+            continue;
+        describe_refused(pair, refused, sizeof(refused));
+        report_none(facts, doc_words(pair, "nic"), doc_words(pair, "device"), refused, findings);
+    }
+    doc_each(device, json_object_get(facts, "devices"))
+        if (nics_count(facts) && !doc_find(pairs, "device", doc_device_words(device, name)))
+            report_none(facts, NULL, name, "", findings);
 }
 
 /* The call or file from which the library derived a reason; for other reasons the query itself. */
@@ -297,35 +295,30 @@ static const char *source_of(const char *slug)
     return TRIED;
 }
 
-/* Adds one finding for a reason, which names all pairs that share it. */
-static void report_reason(const json_t *facts, const char *slug, const char *text, json_t *findings)
+static void report_reason(const json_t *pair, const json_t *reason, json_t *findings)
 {
-    struct names names = {.count = 0};
-    const json_t *pair, *reason;
+    const char *slug = doc_words(reason, "slug");
+    char lead[640];
 
-    doc_each(pair, json_object_get(facts, "pairs"))
-        doc_each(reason, json_object_get(pair, "refused"))
-            if (doc_equals(reason, "slug", slug) && is_of_nic(reason))
-                add_name(&names, pair);
-    finding_add(findings, slug, source_of(slug), "%s (%s).", text, pairs_text(facts, &names));
+    snprintf(lead, sizeof(lead), "%s (", doc_words(reason, "text"));
+    finding_add_about(findings, &(struct found){.code = slug,
+                                                .where = source_of(slug),
+                                                .nic = doc_words(pair, "nic"),
+                                                .device = doc_words(pair, "device"),
+                                                .lead = lead,
+                                                .rest = ").",
+                                                .key = slug,
+                                                .error = (int)doc_number(reason, "error")});
 }
 
 static void judge_reasons(const json_t *facts, json_t *findings)
 {
-    json_t *reported = doc_object();
     const json_t *pair, *reason;
 
-    doc_each(pair, json_object_get(facts, "pairs")) {
-        doc_each(reason, json_object_get(pair, "refused")) {
-            const char *slug = doc_words(reason, "slug");
-
-            if (!slug[0] || !is_of_nic(reason) || json_object_get(reported, slug))
-                continue;
-            doc_set(reported, slug, json_true());
-            report_reason(facts, slug, doc_words(reason, "text"), findings);
-        }
-    }
-    json_decref(reported);
+    doc_each(pair, json_object_get(facts, "pairs"))
+        doc_each(reason, json_object_get(pair, "refused"))
+            if (doc_words(reason, "slug")[0] && is_of_nic(reason))
+                report_reason(pair, reason, findings);
 }
 
 /* ---- versions and options that may be the cause ----------------------------------------- */

@@ -10,6 +10,7 @@
 
 #include <limits.h>
 #include <linux/seccomp.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -76,9 +77,12 @@ static json_t *userfaultfd(void)
 
 json_t *process_facts(struct hmreg *lib)
 {
-    return doc_pack("{s:b, s:o, s:b, s:o, s:o}", "root", geteuid() == 0, "memlock", memlock(),
-                    "ipc_lock", may_lock(), "userfaultfd", userfaultfd(), "monitor",
-                    machine_active_monitor(lib));
+    const struct passwd *user = getpwuid(geteuid());
+
+    return doc_pack("{s:b, s:o, s:i, s:o, s:b, s:o, s:o}", "root", geteuid() == 0, "user",
+                    user ? doc_text(user->pw_name) : doc_text("without a name"), "uid",
+                    (int)geteuid(), "memlock", memlock(), "ipc_lock", may_lock(), "userfaultfd",
+                    userfaultfd(), "monitor", machine_active_monitor(lib));
 }
 
 /* ---- judging ---------------------------------------------------------------------------- */
@@ -92,8 +96,8 @@ static void judge_memlock(const json_t *process, size_t nics, json_t *findings)
         limit / nics >= MEMLOCK_ENOUGH)
         return;
     finding_add(findings, "memlock-low", "/proc/self/limits, /proc/self/status (CapEff)",
-                "This process may lock %s: with %zu RDMA device%s, %s of host memory registered "
-                "with each.",
+                "ulimit -l is %s: with %zu RDMA device%s, %s of host memory registered with each; "
+                "larger registrations fail.",
                 doc_bytes_words(limit, all), nics, nics > 1 ? "s" : "",
                 doc_bytes_words(limit / nics, each));
 }

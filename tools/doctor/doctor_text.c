@@ -14,6 +14,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#define MOST_LINES 60
+#define END_LINES  3
+#define FEW_PAIRS  16 /* have a table, alike or not */
+
 /* ---- verdict and findings --------------------------------------------------------------- */
 
 static void print_verdict(const json_t *document)
@@ -43,6 +47,13 @@ static void print_finding(const json_t *finding, size_t number)
     print_paragraph("   seen in: ", "%s", doc_words(finding, "read_at"));
 }
 
+/* One that an earlier finding explains: its remedy is the other's. */
+static void print_explained(const json_t *finding)
+{
+    print_paragraph("   so: ", "%s (%s): %s", doc_words(finding, "code"),
+                    doc_words(finding, "severity"), doc_words(finding, "text"));
+}
+
 static bool is_note(const json_t *finding)
 {
     return doc_equals(finding, "severity", "note");
@@ -51,14 +62,18 @@ static bool is_note(const json_t *finding)
 static void print_findings(const json_t *document)
 {
     const json_t *finding;
-    size_t i;
+    size_t number = 0;
 
-    json_array_foreach(json_object_get(document, "findings"), i, finding) {
+    doc_each(finding, json_object_get(document, "findings")) {
         if (is_note(finding))
-            return;
-        if (!i)
+            continue;
+        if (json_array_size(json_object_get(finding, "causes"))) {
+            print_explained(finding);
+            continue;
+        }
+        if (!number)
             print_heading("What to do");
-        print_finding(finding, i + 1);
+        print_finding(finding, ++number);
     }
 }
 
@@ -156,12 +171,34 @@ static json_t *labels_of(const struct pairs *pairs)
     return labels;
 }
 
+/* Prints one line for many pairs that are alike. */
+static bool print_alike(const struct pairs *pairs, const json_t *labels)
+{
+    struct names devices = {.count = 0}, nics = {.count = 0};
+    size_t rows = json_array_size(labels), columns = json_array_size(pairs->nics);
+    char first[CELL], other[CELL];
+
+    snprintf(first, sizeof(first), "%s", cell_pair(pairs, 0, 0, other));
+    for (size_t i = 0; i < rows * columns; i++)
+        if (strcmp(first, cell_pair(pairs, i / columns, i % columns, other)))
+            return false;
+    if (rows * columns <= FEW_PAIRS)
+        return false;
+    names_add_list(&devices, labels);
+    names_add_list(&nics, pairs->nics);
+    print_paragraph("all pairs: ", "%s", first);
+    print_paragraph("devices: ", "%s", names_text(&devices));
+    print_paragraph("NICs: ", "%s", names_text(&nics));
+    return true;
+}
+
 static void print_cells(const json_t *list)
 {
     struct pairs pairs = {list, names_of(list, "device"), names_of(list, "nic")};
     json_t *labels = labels_of(&pairs);
 
-    print_matrix(&(struct matrix){"device", labels, pairs.nics, cell_pair, &pairs});
+    if (!print_alike(&pairs, labels))
+        print_matrix(&(struct matrix){"device", labels, pairs.nics, cell_pair, &pairs});
     json_decref(labels);
     json_decref(pairs.devices);
     json_decref(pairs.nics);
@@ -173,7 +210,7 @@ static void print_pairs(const json_t *facts)
         return;
     print_heading("Path of each device's memory to each NIC");
     print_cells(json_object_get(facts, "pairs"));
-    putchar('\n');
+    print_blank();
     print_paragraph("", "ok: proven, 64 KiB were written to the device by the NIC, read back, and "
                         "compared. ?: not proven. none: no path, see above.");
 }
@@ -331,23 +368,38 @@ static void describe_proofs(const json_t *fabric, char *words, size_t size)
     }
 }
 
+/* Fabrics of a library of which the same is to be said have one row. */
 static void add_proofs(json_t *rows, const json_t *facts)
 {
+    json_t *alike = doc_object(), *names;
     const json_t *fabric;
-    char what[256], words[1600];
+    char what[256], words[1600], more[32];
+    const char *said;
 
     doc_each(fabric, json_object_get(facts, "fabrics")) {
         bool loopback = doc_equals(fabric, "provider", "loopback");
         const char *domain = doc_words(fabric, "domain");
+        json_t *key;
 
         describe_proofs(fabric, words, sizeof(words));
         if (!words[0])
             continue;
+        key = doc_format("%s%s%s", loopback ? "inside this process, without a fabric; " : "", words,
+                         loopback || doc_has(fabric, "nic") ? "" : " (the CPU moves the bytes)");
         snprintf(what, sizeof(what), "%s %.100s%s%.100s", fabrics_library(fabric),
                  doc_words(fabric, "fabric"), *domain ? " " : "", domain);
-        add_detail(rows, what, "%s%s%s", loopback ? "inside this process, without a fabric; " : "",
-                   words, loopback || doc_has(fabric, "nic") ? "" : " (the CPU moves the bytes)");
+        if (!json_object_get(alike, json_string_value(key)))
+            doc_set(alike, json_string_value(key), doc_array());
+        doc_add(json_object_get(alike, json_string_value(key)), doc_text(what));
+        json_decref(key);
     }
+    json_object_foreach(alike, said, names) {
+        snprintf(more, sizeof(more), " and %zu more", json_array_size(names) - 1);
+        snprintf(what, sizeof(what), "%.200s%s", name_at(names, 0),
+                 json_array_size(names) > 1 ? more : "");
+        add_detail(rows, what, "%s", said);
+    }
+    json_decref(alike);
 }
 
 /* Pairs of which the same is to be said have one row. */
@@ -392,17 +444,29 @@ static void print_details(const json_t *facts)
     json_decref(rows);
 }
 
+static bool print_all;
+
+void doctor_print_all(bool all)
+{
+    print_all = all;
+}
+
 void doctor_print_text(const json_t *document)
 {
     const json_t *facts = json_object_get(document, "facts");
+    size_t left_out;
 
     print_width(PAGE_WIDTH);
+    print_most(print_all ? 0 : MOST_LINES - END_LINES);
     print_verdict(document);
     print_findings(document);
     print_pairs(facts);
     print_notes_of(document);
     print_details(facts);
-    putchar('\n');
+    left_out = print_most(0);
+    print_blank();
+    if (left_out)
+        print_line("%zu more lines: hmreg doctor --verbose", left_out);
     print_line(
         "More: hmreg doctor --explain CODE, hmreg topo; all that was read: hmreg doctor --json");
 }

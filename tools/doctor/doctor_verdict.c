@@ -33,14 +33,19 @@ static void judge_pair(const json_t *pair, json_t *findings)
     const json_t *proof = json_object_get(pair, "proof");
 
     for (size_t i = 0; i < 3; i++) {
-        char where[160];
+        char where[160], rest[1200];
 
         if (!is_direct(pair) || is_stopped(pair) || strcmp(proof_result(pair), codes[i][0]))
             continue;
         snprintf(where, sizeof(where), "a transfer over %.120s", doc_words(pair, "fabric"));
-        finding_add(findings, codes[i][1], where, "%s with %s, by %s: %s.",
-                    doc_words(pair, "device"), doc_words(pair, "nic"), doc_words(pair, "path"),
-                    doc_words(proof, "text"));
+        snprintf(rest, sizeof(rest), ", by %.16s: %s.", doc_words(pair, "path"),
+                 doc_words(proof, "text"));
+        finding_add_about(findings, &(struct found){.code = codes[i][1],
+                                                    .where = where,
+                                                    .nic = doc_words(pair, "nic"),
+                                                    .device = doc_words(pair, "device"),
+                                                    .rest = rest,
+                                                    .error = (int)doc_number(proof, "errno")});
     }
 }
 
@@ -103,17 +108,26 @@ static bool needs_finding(const json_t *facts, const json_t *fabric, const json_
 static void judge_others(const json_t *facts, const json_t *fabric, json_t *findings)
 {
     const json_t *memory;
-    char where[160];
+    char where[160], lead[64], rest[1200];
 
     snprintf(where, sizeof(where), "a transfer over %.120s", doc_words(fabric, "fabric"));
-    doc_each(memory, json_object_get(fabric, "memory"))
-        if (needs_finding(facts, fabric, memory))
-            finding_add(
-                findings,
-                strcmp(proof_result(memory), "failed") ? "loopback-wrong-bytes" : "loopback-failed",
-                where, "%s memory over %s: %s.",
-                doc_has(memory, "device") ? doc_words(memory, "iface") : "Host",
-                doc_words(fabric, "fabric"), doc_words(json_object_get(memory, "proof"), "text"));
+    doc_each(memory, json_object_get(fabric, "memory")) {
+        const json_t *proof = json_object_get(memory, "proof");
+        bool failed = !strcmp(proof_result(memory), "failed");
+
+        if (!needs_finding(facts, fabric, memory))
+            continue;
+        snprintf(lead, sizeof(lead), "%.32s memory over ",
+                 doc_has(memory, "device") ? doc_words(memory, "iface") : "Host");
+        snprintf(rest, sizeof(rest), ": %s.", doc_words(proof, "text"));
+        finding_add_about(
+            findings, &(struct found){.code = failed ? "loopback-failed" : "loopback-wrong-bytes",
+                                      .where = where,
+                                      .nic = doc_words(fabric, "fabric"),
+                                      .lead = lead,
+                                      .rest = rest,
+                                      .error = (int)doc_number(proof, "errno")});
+    }
 }
 
 /* One finding for a fabric whose process hung or crashed, if a pair or a fabric of its own is then
@@ -121,8 +135,8 @@ static void judge_others(const json_t *facts, const json_t *fabric, json_t *find
 static void judge_stopped(const json_t *facts, const json_t *fabric, json_t *findings)
 {
     struct names untested = {.count = 0};
-    char name[32], where[160], at[80] = "";
-    const char *text = NULL;
+    char name[32], where[160], at[80] = "", rest[400];
+    const char *nic = doc_words(fabric, doc_has(fabric, "nic") ? "nic" : "fabric"), *text = "";
     const json_t *memory, *pair;
     bool matters = false;
 
@@ -141,9 +155,16 @@ static void judge_stopped(const json_t *facts, const json_t *fabric, json_t *fin
                      doc_has(memory, "device") ? name : "memory");
     }
     snprintf(where, sizeof(where), "a transfer over %.120s", doc_words(fabric, "fabric"));
+    if (!strncmp(text, nic, strlen(nic)))
+        text += strlen(nic);
+    snprintf(rest, sizeof(rest), "%.120s%s%s%s.", text, at, untested.count ? "; not tested: " : "",
+             names_text(&untested));
     if (matters)
-        finding_add(findings, at[0] ? "loopback-failed" : "loopback-untried", where, "%s%s%s%s.",
-                    text, at, untested.count ? "; not tested: " : "", names_text(&untested));
+        finding_add_about(findings,
+                          &(struct found){.code = at[0] ? "loopback-failed" : "loopback-untried",
+                                          .where = where,
+                                          .nic = nic,
+                                          .rest = rest});
 }
 
 void proof_judge(const json_t *facts, json_t *findings)
@@ -166,12 +187,13 @@ json_t *doctor_judge(const json_t *facts)
         paths_judge, proof_judge,    ways_judge,   nics_judge,
         gpus_judge,  topology_judge, kernel_judge, process_judge,
     };
-    json_t *findings = doc_array();
+    json_t *findings = doc_array(), *arranged;
 
     for (size_t i = 0; i < COUNT(judges); i++)
         judges[i](facts, findings);
-    findings_sort(findings);
-    return findings;
+    arranged = causes_arrange(findings, facts);
+    json_decref(findings);
+    return arranged;
 }
 
 struct count {
@@ -192,8 +214,8 @@ static struct count count_pairs(const json_t *facts)
     return count;
 }
 
-/* The title of the first broken finding, as the reason. */
-static const char *broken_title(const json_t *findings)
+/* The title of the first finding, which is broken or explains one that is. */
+static const char *first_title(const json_t *findings)
 {
     const json_t *first = json_array_get(findings, 0);
     const struct finding *finding = finding_find(doc_words(first, "code"));
@@ -207,18 +229,23 @@ json_t *doctor_summary(const json_t *facts, const json_t *findings)
     const char *simulated = !count.simulated                ? ""
                             : count.simulated < count.pairs ? " Some devices are simulated."
                                                             : " The devices are simulated.";
+    char more[80];
 
+    if (findings_worst(findings) == SEVERITY_BROKEN && !count.proven)
+        return doc_format("GPUDirect is broken here: %s.%s", first_title(findings), simulated);
     if (findings_worst(findings) == SEVERITY_BROKEN)
-        return doc_made(
-            json_sprintf("GPUDirect is broken here: %s.%s", broken_title(findings), simulated));
+        return doc_format("GPUDirect works for %zu of %zu pairs of device and NIC; broken: %s.%s",
+                          count.proven, count.pairs, first_title(findings), simulated);
     if (!count.direct)
-        return doc_made(
-            json_sprintf("No GPUDirect here: the CPU moves the memory of devices.%s", simulated));
-    return doc_made(json_sprintf("GPUDirect works for %d of %d pairs of device and NIC, %s.%s",
-                                 (int)count.direct, (int)count.pairs,
-                                 count.proven == count.direct
-                                     ? "proven by writing, reading and comparing bytes"
-                                 : count.proven ? "some of them proven"
-                                                : "not proven by a transfer",
-                                 simulated));
+        return doc_format("No GPUDirect here: the CPU moves the memory of devices.%s", simulated);
+    if (!count.proven)
+        return doc_format("GPUDirect has a path for %zu of %zu pairs of device and NIC, not "
+                          "proven by a transfer.%s",
+                          count.direct, count.pairs, simulated);
+    snprintf(more, sizeof(more), " %zu more %s a path, not proven by a transfer.",
+             count.direct - count.proven, count.direct - count.proven == 1 ? "has" : "have");
+    return doc_format("GPUDirect works for %zu of %zu pairs of device and NIC, proven by writing, "
+                      "reading and comparing bytes.%s%s",
+                      count.proven, count.pairs, count.proven < count.direct ? more : "",
+                      simulated);
 }

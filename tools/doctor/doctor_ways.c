@@ -22,14 +22,21 @@ static bool path_is_proven(const json_t *pair)
 void ways_judge(const json_t *facts, json_t *findings)
 {
     const json_t *pair, *way;
+    char rest[120];
 
     doc_each(pair, json_object_get(facts, "pairs")) {
         doc_each(way, ways_of(pair)) {
             if (path_is_proven(pair) || !doc_equals(way, "result", "proven"))
                 continue;
-            finding_add(findings, "other-way-works", "a transfer by each way of path dmabuf",
-                        "%s with %s: way %s of path dmabuf moves the bytes, and was not taken.",
-                        doc_words(pair, "device"), doc_words(pair, "nic"), doc_words(way, "way"));
+            snprintf(rest, sizeof(rest),
+                     ": way %.32s of path dmabuf moves the bytes, and was not taken.",
+                     doc_words(way, "way"));
+            finding_add_about(findings,
+                              &(struct found){.code = "other-way-works",
+                                              .where = "a transfer by each way of path dmabuf",
+                                              .nic = doc_words(pair, "nic"),
+                                              .device = doc_words(pair, "device"),
+                                              .rest = rest});
             break;
         }
     }

@@ -19,6 +19,23 @@ const struct finding *finding_find(const char *code)
     return NULL;
 }
 
+bool finding_is_reason(const char *code)
+{
+    const struct finding *finding = finding_find(code);
+
+    return !finding || finding >= finding_find(FIRST_REASON);
+}
+
+const char *finding_remedy(const char *code, int error)
+{
+    const struct finding *finding = finding_find(code);
+
+    for (const struct remedy *remedy = all_remedies; remedy->code; remedy++)
+        if (remedy->error == error && !strcmp(remedy->code, code))
+            return remedy->remedy;
+    return finding ? finding->remedy : "";
+}
+
 const char *severity_name(enum severity severity)
 {
     static const char *const names[SEVERITIES] = {"note", "degraded", "broken"};
@@ -28,48 +45,51 @@ const char *severity_name(enum severity severity)
 
 /* ---- a list of findings ----------------------------------------------------------------- */
 
-void finding_add(json_t *findings, const char *code, const char *where, const char *format, ...)
+void finding_add_about(json_t *findings, const struct found *found)
 {
     /* For a reason from a library newer than this table. */
-    static const struct finding unknown = {.severity = SEVERITY_DEGRADED, .remedy = ""};
-    const struct finding *finding = finding_find(code);
+    static const struct finding unknown = {.severity = SEVERITY_DEGRADED};
+    const struct finding *finding = finding_find(found->code);
+    const char *lead = found->lead ? found->lead : "", *rest = found->rest ? found->rest : "";
+    json_t *words = doc_text(lead);
+    const char *device = found->device ? found->device : "";
+    char iface[16];
+    bool lower = !strncmp(lead, "the ", 4); /* the library's texts begin in lower case */
+
+    snprintf(iface, sizeof(iface), "%.*s", (int)strcspn(device, " "), device);
+    finding = finding ? finding : &unknown;
+    doc_add(findings,
+            doc_pack("{s:s, s:s, s:o, s:o, s:s?, s:s?, s:s?, s:o, s:o, s:i}", "code", found->code,
+                     "severity", severity_name(finding->severity), "lead",
+                     doc_format("%s%s", lower ? "T" : "", json_string_value(words) + lower), "rest",
+                     doc_text(rest), "nic", found->nic, "device", found->device, "iface",
+                     found->iface ? found->iface
+                     : iface[0]   ? iface
+                                  : NULL,
+                     "key", found->key ? doc_text(found->key) : doc_format("%s/%s", lead, rest),
+                     "read_at", doc_text(found->where), "error", found->error));
+    json_decref(words);
+}
+
+void finding_add(json_t *findings, const char *code, const char *where, const char *format, ...)
+{
     char text[1024];
     va_list args;
 
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    if (!strncmp(text, "the ", 4)) /* the library's texts begin in lower case */
-        text[0] = 'T';
-    finding = finding ? finding : &unknown;
-    doc_add(findings, doc_pack("{s:s, s:s, s:o, s:s, s:o}", "code", code, "severity",
-                               severity_name(finding->severity), "text", doc_text(text), "remedy",
-                               finding->remedy, "read_at", doc_text(where)));
+    finding_add_about(findings, &(struct found){.code = code, .where = where, .lead = text});
 }
 
-static enum severity severity_of(const json_t *found)
+enum severity finding_severity(const json_t *finding)
 {
-    const char *name = doc_words(found, "severity");
+    const char *name = doc_words(finding, "severity");
     int severity = SEVERITY_BROKEN;
 
     while (severity > SEVERITY_NOTE && strcmp(severity_name((enum severity)severity), name))
         severity--;
     return (enum severity)severity;
-}
-
-void findings_sort(json_t *findings)
-{
-    json_t *sorted = doc_array();
-    const json_t *found;
-
-    for (int severity = SEVERITY_BROKEN; severity >= SEVERITY_NOTE; severity--) {
-        doc_each(found, findings)
-            if ((int)severity_of(found) == severity)
-                doc_add(sorted, json_incref((json_t *)(uintptr_t)found));
-    }
-    json_array_clear(findings);
-    json_array_extend(findings, sorted);
-    json_decref(sorted);
 }
 
 enum severity findings_worst(const json_t *findings)
@@ -78,8 +98,8 @@ enum severity findings_worst(const json_t *findings)
     const json_t *found;
 
     doc_each(found, findings)
-        if (severity_of(found) > worst)
-            worst = severity_of(found);
+        if (finding_severity(found) > worst)
+            worst = finding_severity(found);
     return worst;
 }
 
@@ -110,5 +130,12 @@ int finding_explain(const char *code)
     print_paragraph("", "%s", finding->background);
     print_heading("What to do");
     print_paragraph("", "%s", finding->remedy);
+    for (const struct remedy *remedy = all_remedies; remedy->code; remedy++) {
+        char mark[32];
+
+        snprintf(mark, sizeof(mark), "%s (%d): ", remedy->name, remedy->error);
+        if (!strcmp(remedy->code, code))
+            print_paragraph(mark, "%s", remedy->remedy);
+    }
     return 1;
 }

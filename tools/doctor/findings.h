@@ -8,6 +8,7 @@
 #define HMREG_TOOLS_DOCTOR_FINDINGS_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 enum severity {
@@ -27,20 +28,46 @@ struct finding {
 
 /* Ended by a NULL code. From FIRST_REASON on the codes are hmreg(7)'s reasons. */
 extern const struct finding all_findings[];
+
+/* Remedies that hold for one errno value. Ended by a NULL code. */
+struct remedy {
+    const char *code;
+    int error;
+    const char *name; /* the errno value's, "" where libc has none */
+    const char *remedy;
+};
+extern const struct remedy all_remedies[];
 #define FIRST_REASON "no-dmabuf-export"
 
 /* NULL: unknown code. */
 const struct finding *finding_find(const char *code);
 
+/* Is it a reason of hmreg(7)? */
+bool finding_is_reason(const char *code);
+/* What to do about a finding with this errno value; 0: without one. Never NULL. */
+const char *finding_remedy(const char *code, int error);
+
 /* "note", "degraded", "broken" */
 const char *severity_name(enum severity severity);
 
-/* Appends a finding to an array. where: the file, call or device that shows it. */
+/* What a judge found of one NIC, one device or a pair. Findings of one fault become one, which
+ * names all that have it (causes_arrange()). */
+struct found {
+    const char *code;
+    const char *where;        /* the file, call or device that shows it */
+    const char *nic, *device; /* that have it; NULL: none */
+    const char *iface;        /* NULL: that of the device, which its name begins with */
+    const char *lead, *rest;  /* the sentence before and after their names; NULL: nothing */
+    const char *key;          /* the same for the same fault; NULL: lead and rest are the same */
+    int error;                /* an errno value; 0: none */
+};
+void finding_add_about(json_t *findings, const struct found *found);
+
+/* Appends a finding of the machine to an array. */
 void finding_add(json_t *findings, const char *code, const char *where, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Worst first; findings of equal severity stay in order. */
-void findings_sort(json_t *findings);
+enum severity finding_severity(const json_t *finding);
 enum severity findings_worst(const json_t *findings);
 
 /* --explain CODE; "list" or an unknown code prints all codes. Returns whether the code is known. */

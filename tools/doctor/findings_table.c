@@ -4,6 +4,8 @@
  */
 #include "tools/doctor/findings.h"
 
+#include <errno.h>
+
 const struct finding all_findings[] = {
     /* Pairs of device and NIC: does a path exist, and do transfers work? */
     {"no-device", SEVERITY_BROKEN, "no runtime has a GPU",
@@ -21,16 +23,16 @@ const struct finding all_findings[] = {
      "bytes with the CPU. A NIC whose RDMA driver is not loaded is a plain network card."},
     {"no-path", SEVERITY_BROKEN,
      "an RDMA device cannot register a GPU's memory, nor can any other fabric here",
-     "Cure one of the refusals named: each has a finding of its code, with its remedy. One working "
-     "path is enough.",
+     "Remove one refusal: each has a finding of its code, with its remedy. One working path is "
+     "enough.",
      "hmreg tries dmabuf, peer memory and a CPU mapping in this order. Each has its own needs: "
      "dmabuf a runtime that exports, a kernel and a NIC driver that import; peer memory a kernel "
      "module for that vendor; a mapping a fabric that moves bytes with the CPU. Here every one was "
      "refused."},
     {"path-through-cpu", SEVERITY_DEGRADED,
      "an RDMA device cannot register a GPU's memory; the CPU has to move it",
-     "Cure one of the refusals named: each has a finding of its code, with its remedy. One working "
-     "path is enough.",
+     "Remove one refusal: each has a finding of its code, with its remedy. One working path is "
+     "enough.",
      "No GPUDirect for this pair: the NIC has no path to the GPU's memory. libfabric's tcp and its "
      "like still move it, by a mapping for the CPU, at the speed of the CPU's uncached reads."},
     {"loopback-failed", SEVERITY_BROKEN, "registration or transfer failed in the proof",
@@ -56,7 +58,7 @@ const struct finding all_findings[] = {
      "proves nothing: some NICs register a dmabuf with the PCIe mapping and then fail in "
      "transfers."},
     {"loopback-untried", SEVERITY_DEGRADED, "a pair that should work could not be proven",
-     "Remove what is named, and run hmreg doctor again.",
+     "Fix the cause above, then run hmreg doctor again.",
      "That nothing known speaks against a path is no proof. The proof needs an active port, a "
      "queue pair or endpoint that can be connected with itself, and a little memory of the "
      "device."},
@@ -102,8 +104,8 @@ const struct finding all_findings[] = {
      "reported only where a device really denied the export: /proc/driver/nvidia/version just says "
      "which flavour is loaded."},
     {"nic-no-node", SEVERITY_BROKEN, "the kernel has RDMA devices that this process cannot open",
-     "modprobe ib_uverbs; in a container add --device=/dev/infiniband, and --cap-add=IPC_LOCK or a "
-     "memlock limit with it.",
+     "Load ib_uverbs (modprobe ib_uverbs) where the file is missing; give this user the file where "
+     "it is closed.",
      "libibverbs reaches a NIC through /dev/infiniband/uverbsN. Containers see the host's NICs "
      "under /sys/class/infiniband without those files, and then ibv_get_device_list() is empty or "
      "ibv_open_device() fails."},
@@ -112,6 +114,11 @@ const struct finding all_findings[] = {
      "older than the NIC's driver; dmesg may say more.",
      "Listing reads /sys; opening asks the kernel's driver for a context and a protection domain, "
      "which can be refused or run out."},
+    {"no-port", SEVERITY_BROKEN, "no RDMA device has an active port",
+     "Check cable and switch; bring the network interface up (ip link set DEV up) and, on RoCE, "
+     "give it an address; on InfiniBand a subnet manager must run.",
+     "Memory can be registered with a NIC whose ports are down, but nothing can be sent, not even "
+     "to itself. Here this is so of every NIC: no transfer can be tried."},
     {"port-down", SEVERITY_DEGRADED, "no port of an RDMA device is active",
      "Check cable and switch; bring the network interface up (ip link set DEV up) and, on RoCE, "
      "give it an address; on InfiniBand a subnet manager must run.",
@@ -266,8 +273,7 @@ const struct finding all_findings[] = {
      "Asked to import an invalid descriptor, the driver answered neither that the descriptor "
      "is bad nor that it does not do this."},
     {"dmabuf-import-failed", SEVERITY_DEGRADED, "the NIC's driver refused this dmabuf",
-     "Error 524: put GPU and NIC below one PCI switch or root, or use another NIC. EOPNOTSUPP with "
-     "amdgpu: a kernel with CONFIG_PCI_P2PDMA and CONFIG_DMABUF_MOVE_NOTIFY.",
+     "Read the error in the sentence, and dmesg; try another NIC, or peer memory.",
      "The runtime exported the memory and the NIC's driver could not attach to it. The exporter "
      "may refuse the PCI topology (524), or the importer's way of pinning."},
     {"no-data-direct", SEVERITY_NOTE, "the NIC has no data direct",
@@ -402,5 +408,43 @@ const struct finding all_findings[] = {
      "Give the dmabuf a base_addr that is a multiple of the page size.",
      "A NIC maps whole pages: the offset within the page has to be the same for the address peers "
      "name and for the descriptor."},
+    {0},
+};
+
+#define NO_DMABUF_PATH 524 /* the kernel's ENOTSUPP, which libc has not */
+
+const struct remedy all_remedies[] = {
+    {"nic-no-node", ENOENT, "ENOENT",
+     "modprobe ib_uverbs; in a container add --device=/dev/infiniband, and --cap-add=IPC_LOCK or a "
+     "memlock limit with it."},
+    {"nic-no-node", EACCES, "EACCES",
+     "Add a udev rule, KERNEL==\"uverbs*\", GROUP=\"rdma\", MODE=\"0660\" (or MODE=\"0666\"), and "
+     "reload it (udevadm control --reload; udevadm trigger); add the user to the file's group "
+     "(usermod -aG GROUP USER), then log in again."},
+    {"nic-not-opened", EACCES, "EACCES",
+     "Give this user /dev/infiniband/uverbs* (a udev rule or its group); in a container "
+     "--device=/dev/infiniband."},
+    {"nic-not-opened", ENOMEM, "ENOMEM",
+     "Raise the limit of locked memory (ulimit -l), and end processes that hold the NIC's "
+     "contexts."},
+    {"loopback-failed", ENOMEM, "ENOMEM",
+     "Raise the limit of locked memory (ulimit -l unlimited), or end processes that have "
+     "registered much memory."},
+    {"fabric-refused", ENOMEM, "ENOMEM",
+     "Raise the limit of locked memory (ulimit -l unlimited), or end processes that have "
+     "registered much memory."},
+    {"dmabuf-import-failed", NO_DMABUF_PATH, "ENOTSUPP",
+     "Put GPU and NIC below one PCI switch or root, or use another NIC (hmreg topo)."},
+    {"dmabuf-import-failed", EOPNOTSUPP, "EOPNOTSUPP",
+     "Use another NIC, or peer memory; with amdgpu, a kernel with CONFIG_PCI_P2PDMA and "
+     "CONFIG_DMABUF_MOVE_NOTIFY."},
+    {"dmabuf-import-failed", ENOMEM, "ENOMEM",
+     "Make room: end processes that have registered memory of this GPU or with this NIC; enlarge "
+     "the GPU's BAR (nvidia-smi -q shows how much of BAR1 is used)."},
+    {"peer-memory-refused", ENOMEM, "ENOMEM",
+     "Make room: end processes that have registered memory of this GPU or with this NIC; enlarge "
+     "the GPU's BAR (nvidia-smi -q shows how much of BAR1 is used)."},
+    {"peer-memory-refused", NO_DMABUF_PATH, "ENOTSUPP",
+     "Use dmabuf: NVIDIA's peer memory has no pages of MIG and vGPU devices."},
     {0},
 };

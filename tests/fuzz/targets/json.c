@@ -5,6 +5,7 @@
  */
 #include "tests/fuzz/targets/read_back.h"
 #include "tests/fuzz/targets/target.h"
+#include "tools/doctor/doctor.h"
 #include "tools/doctor/findings.h"
 #include "tools/document.h"
 #include "tools/table.h"
@@ -106,8 +107,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         finding_add(list, "page-size", text, "%s", more);
         names_add(&names, more);
     }
-    findings_sort(list);
-    doc_set(document, "findings", list);
+    doc_set(document, "findings", causes_arrange(list, document));
+    json_decref(list);
     doc_set(document, "names", doc_text(names_text(&names)));
     check_document(document);
     json_decref(document);
