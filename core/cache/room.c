@@ -59,13 +59,22 @@ static unsigned no_host_memory(const struct room *room)
     return room->bytes > limit || now > limit - room->bytes ? BIT(ROOM_LOCKED) : BIT(ROOM_NIC);
 }
 
-/* Memory of a device is exported, mapped or imported for the NIC, any of which may have no room. */
+/* Does this NIC answer ENOMEM when its own tables are full? */
+static bool nic_says_so(const struct room *room)
+{
+    const struct hmreg_domain *member = room->member;
+
+    return member->ops.room(member->self, -ENOMEM) == PROVIDER_ROOM_FULL;
+}
+
+/* Of a device's memory it is the device's window, unless the NIC says otherwise: host memory would
+ * not help. */
 static unsigned no_memory(const struct room *room, bool mapped)
 {
     if (mapped)
-        return BIT(ROOM_FILES) | BIT(ROOM_NIC);
+        return BIT(ROOM_FILES);
     if (!resolved_is_host(room->found))
-        return BIT(ROOM_DEVICE) | BIT(ROOM_NIC);
+        return BIT(ROOM_DEVICE) | (nic_says_so(room) ? BIT(ROOM_NIC) : 0);
     return no_host_memory(room);
 }
 
@@ -138,14 +147,6 @@ static unsigned find_kinds(const struct room *room, int rc, bool *unknown)
     if (says == PROVIDER_ROOM_FULL && rc != -ENOMEM && rc != -HMREG_ENOKEY && !kinds)
         return BIT(ROOM_NIC);
     return kinds;
-}
-
-/* Of a device's memory it is seldom the NIC. */
-static void set_kinds(struct room *room, int rc, bool *unknown)
-{
-    room->kinds = find_kinds(room, rc, unknown);
-    room->maybe = room->kinds & (BIT(ROOM_FILES) | BIT(ROOM_DEVICE)) ? BIT(ROOM_NIC) : 0;
-    room->sought = room->kinds & ~room->maybe;
 }
 
 /* ---- whose regions may help -------------------------------------------------------------- */
@@ -225,20 +226,15 @@ static bool is_served(const struct room *room, const struct cache_set *set)
 /* ---- what is still needed ----------------------------------------------------------------- */
 
 /* Of descriptors one is missing, however long the region is. */
-static bool needs_bytes(const struct room *room, unsigned kind)
-{
-    return kind != ROOM_FILES && !(room->maybe & BIT(kind));
-}
-
 static unsigned missing(const struct room *room)
 {
     unsigned kinds = 0;
 
     for (unsigned kind = 0; kind < ROOM_KINDS; kind++)
         if (!room->given[kind].regions ||
-            (room->given[kind].bytes < room->bytes && needs_bytes(room, kind)))
+            (room->given[kind].bytes < room->bytes && kind != ROOM_FILES))
             kinds |= BIT(kind);
-    return kinds & room->sought;
+    return kinds & room->kinds;
 }
 
 static void count_given(struct room *room, uint64_t bytes)
@@ -690,9 +686,6 @@ static void make(struct room *room, struct batch *batch)
     batch->most = 1u << (room->tries < 16 ? room->tries : 16);
     evict(batch);
     room->emptied = !batch->gone && missing(room);
-    room->sought = room->kinds;
-    if (!batch->gone && room->maybe)
-        evict(batch);
     room->tries += batch->gone != 0;
     atomic_fetch_sub(&room_counts()->makers, 1);
 }
@@ -715,7 +708,7 @@ bool room_make(struct room *room, int rc)
     bool unknown, made, first = !room->kinds;
 
     count_anew(room);
-    set_kinds(room, rc, &unknown);
+    room->kinds = find_kinds(room, rc, &unknown);
     if (!room->kinds)
         return false;
     made = unknown ? make_unknown(room, &batch) : make_known(room, &batch, first);

@@ -44,8 +44,6 @@ struct room {
     bool is_get;
     /* core/cache/room.c's: */
     unsigned kinds;  /* bits of what may be full, by the last error */
-    unsigned maybe;  /* ... of these, what is less likely: one region gives way, after all others */
-    unsigned sought; /* ... of these, for which regions give way now */
     unsigned helped; /* ... of what the last region that gave way may have helped */
     struct room_given given[ROOM_KINDS];
     uint64_t traffic;    /* the count at the last look */

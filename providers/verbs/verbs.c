@@ -39,6 +39,8 @@
 #define VENDOR_AMAZON   0x1d0f   /* whose NICs are EFA */
 #define VENDOR_MELLANOX 0x02c9   /* mlx4, mlx5 */
 #define VENDOR_PENSANDO 0x1dd8   /* ionic */
+#define VENDOR_HUAWEI   0x19e5   /* hns */
+#define VENDOR_INTEL    0x8086   /* irdma */
 #define VENDOR_RXE      0xffffff /* Soft-RoCE */
 #define VENDOR_SIW      0x626d74 /* Soft-iWARP, whose driver ignores the iova */
 
@@ -258,8 +260,8 @@ static int refuse_peermem(const struct verbs *verbs, enum hmreg_iface iface, int
                         device_name(verbs), hmreg_iface_name(iface), errnum, words);
 }
 
-/* What a device without room for a region answers besides ENOMEM and ENOSPC, by its vendor's id:
- * what each row stands on is in docs/operating.md. */
+/* What a device without room for a region answers besides ENOSPC, and ENOMEM of host memory, by its
+ * vendor's id: what each row stands on is in docs/operating.md. */
 static const struct {
     uint32_t vendor;
     int errnum;
@@ -267,6 +269,11 @@ static const struct {
     {VENDOR_MELLANOX, EAGAIN}, /* mlx5: a command's status "no resources" */
     {VENDOR_RXE, EINVAL},      /* Soft-RoCE: its pools */
     {VENDOR_PENSANDO, EINVAL}, /* ionic: its page tables */
+    /* ENOMEM of a device's memory is its window's, but also these drivers' own: */
+    {VENDOR_AMAZON, ENOMEM},
+    {VENDOR_INTEL, ENOMEM},
+    {VENDOR_HUAWEI, ENOMEM},
+    {VENDOR_SIW, ENOMEM},
 };
 
 static enum provider_room room(void *self, int rc)

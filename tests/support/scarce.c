@@ -162,10 +162,9 @@ static bool helps(const struct scarce_domain *domain, const struct scarce_region
         return region->path == HMREG_PATH_SYSTEM;
     case REGIONS:
         return domain->nic == atomic_load(&short_of.nic);
-    case WINDOW: /* the driver's error may mean the NIC's room, too */
-        return (region->path == HMREG_PATH_PEERMEM &&
-                region->device == atomic_load(&short_of.device)) ||
-               domain->nic == atomic_load(&short_of.nic);
+    case WINDOW:
+        return region->path == HMREG_PATH_PEERMEM &&
+               region->device == atomic_load(&short_of.device);
     case MAPPINGS:
         return region->path == HMREG_PATH_MAPPED;
     default:
