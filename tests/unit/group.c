@@ -216,7 +216,8 @@ static void fail_each_allocation(void *addr, size_t len)
     int fds = test_count_fds(), rc = -ENOMEM;
 
     for (unsigned n = 1; rc; n++) {
-        script.count = allocations = 0;
+        script.count = 0;
+        allocations = 0;
         failing = n;
         rc = hmreg_mr_reg(fixture.group, addr, len, HMREG_ACCESS_ALL, 0, 5, 0, &mr, NULL);
         failing = 0;
