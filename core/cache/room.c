@@ -120,6 +120,12 @@ static unsigned kinds_of_key(const struct room *room)
     return is_ours() ? BIT(ROOM_DOMAIN) : BIT(ROOM_NIC);
 }
 
+/* A fabric that does not refuse the path to a device's memory has no room itself. */
+static unsigned by_fabric(const struct room *room)
+{
+    return resolved_is_host(room->found) ? 0 : BIT(ROOM_NIC);
+}
+
 /* Where hmreg itself lacks memory no region's end helps. */
 static unsigned kinds_of_error(const struct room *room, int rc)
 {
@@ -129,7 +135,7 @@ static unsigned kinds_of_error(const struct room *room, int rc)
     case -HMREG_ENOKEY:
         return kinds_of_key(room);
     case -ENOMEM:
-        return is_ours() ? 0 : no_memory(room, false);
+        return is_ours() ? 0 : no_memory(room, false) | by_fabric(room);
     default:
         return kinds_of_code(room, rc, false);
     }
@@ -147,6 +153,35 @@ static unsigned find_kinds(const struct room *room, int rc, bool *unknown)
     if (says == PROVIDER_ROOM_FULL && rc != -ENOMEM && rc != -HMREG_ENOKEY && !kinds)
         return BIT(ROOM_NIC);
     return kinds;
+}
+
+/* ---- the process's caches ---------------------------------------------------------------- */
+
+struct each {
+    const struct room *room;
+    int (*call)(struct cache_set *set, void *context);
+    void *context;
+    bool own;
+};
+
+static int each_of(struct hmreg *lib, void *context)
+{
+    struct each *each = context;
+
+    return (lib == each->room->domain->lib) == each->own
+               ? cache_set_each(lib, each->call, each->context, false)
+               : 0;
+}
+
+/* Those of the call's library first. Stops where call() does not return 0, and returns that. */
+static int each_set(const struct room *room, int (*call)(struct cache_set *set, void *context),
+                    void *context)
+{
+    struct each each = {room, call, context, true};
+    int rc = context_each(each_of, &each);
+
+    each.own = false;
+    return rc ? rc : context_each(each_of, &each);
 }
 
 /* ---- whose regions may help -------------------------------------------------------------- */
@@ -311,11 +346,12 @@ static void evict_from(struct batch *batch, struct cache *cache)
     }
 }
 
+/* Another library of the process may not have started the memory's runtime. */
 static struct cache *first_of(const struct room *room, struct cache_set *set)
 {
     const struct resolved *found = room->found;
 
-    if (found->iface >= HMREG_IFACE_COUNT)
+    if (found->iface >= HMREG_IFACE_COUNT || !context_runtime(set->domain->lib, found->iface))
         return &set->caches[HMREG_IFACE_SYSTEM];
     return cache_set_at(set, found->iface, resolved_is_host(found) ? -1 : found->range.device);
 }
@@ -416,7 +452,7 @@ static void evict_others(struct batch *batch, bool served)
 {
     batch->served = served;
     if (!is_done(batch))
-        cache_set_each(batch->room->domain->lib, visit, batch, false);
+        each_set(batch->room, visit, batch);
 }
 
 static void evict(struct batch *batch)
@@ -462,7 +498,7 @@ static bool reap(struct room *room)
     for (size_t i = 0; domain->group && i < domain->group->count; i++)
         ended.any |= retire(domain->group->members[i]->caches);
     if (!ended.any)
-        cache_set_each(domain->lib, retire_served, &ended, false);
+        each_set(room, retire_served, &ended);
     return ended.any;
 }
 
@@ -532,7 +568,7 @@ static bool exceeds_locked(struct room *room)
     if (!now || more > limit || now <= limit - more)
         return false;
     idle.most = now - (limit - more);
-    cache_set_each(room->domain->lib, add_idle, &idle, false);
+    each_set(room, add_idle, &idle);
     return idle.bytes < idle.most;
 }
 
@@ -585,9 +621,9 @@ static bool is_remembered(struct room *room, int rc)
         atomic_load(&misfit->code) != rc || atomic_load(&misfit->kinds) != room->kinds ||
         now_ns() >= atomic_load(&misfit->until) || atomic_load(&misfit->limit) != locked_limit() ||
         atomic_load(&misfit->returned) != returned_otherwise() ||
-        cache_set_each(room->domain->lib, find_idle_by_now, room, false))
+        each_set(room, find_idle_by_now, room))
         return false;
-    cache_set_each(room->domain->lib, add_cached, &cached, false);
+    each_set(room, add_cached, &cached);
     return cached.bytes < bytes;
 }
 
@@ -638,7 +674,7 @@ static bool give_up(struct room *room, int rc)
 {
     struct told told = {.room = room};
 
-    cache_set_each(room->domain->lib, add_holder, &told, false);
+    each_set(room, add_holder, &told);
     room_tell(room, rc, &told.holders);
     return false;
 }

@@ -92,6 +92,61 @@ enum hmreg_monitor context_monitor(struct hmreg *lib)
     return monitor_kind(lib->monitor);
 }
 
+/* ---- all of the process ------------------------------------------------------------------ */
+
+/* On a page that is wiped in a forked child, where zeroes are a free lock and an empty list. */
+struct all {
+    pthread_mutex_t lock;
+    pthread_cond_t left; /* a visit has ended */
+    struct hmreg *first;
+};
+
+static _Atomic(void *) all_page;
+
+static void join_all(struct hmreg *lib)
+{
+    struct all *all = atomic_load(&all_page);
+
+    pthread_mutex_lock(&all->lock);
+    lib->next = all->first;
+    all->first = lib;
+    pthread_mutex_unlock(&all->lock);
+}
+
+static void leave_all(struct hmreg *lib)
+{
+    struct all *all = atomic_load(&all_page);
+    struct hmreg **link = &all->first;
+
+    pthread_mutex_lock(&all->lock);
+    while (lib->visitors)
+        pthread_cond_wait(&all->left, &all->lock);
+    while (*link != lib)
+        link = &(*link)->next;
+    *link = lib->next;
+    pthread_mutex_unlock(&all->lock);
+}
+
+int context_each(int (*call)(struct hmreg *lib, void *context), void *context)
+{
+    struct all *all = atomic_load(&all_page);
+    int rc = 0;
+
+    pthread_mutex_lock(&all->lock);
+    for (struct hmreg *lib = all->first; lib && !rc; lib = lib->next) {
+        lib->visitors++;
+        pthread_mutex_unlock(&all->lock);
+        rc = call(lib, context);
+        pthread_mutex_lock(&all->lock);
+        lib->visitors--;
+        pthread_cond_broadcast(&all->left);
+    }
+    pthread_mutex_unlock(&all->lock);
+    return rc;
+}
+
+/* ---- open and close ---------------------------------------------------------------------- */
+
 int hmreg_open(const struct hmreg_config *config, struct hmreg **out)
 {
     struct settings settings;
@@ -106,7 +161,7 @@ int hmreg_open(const struct hmreg_config *config, struct hmreg **out)
         rc = settings_read(config, &settings);
     if (rc)
         return rc;
-    lib = calloc(1, sizeof(*lib));
+    lib = process_page_at(&all_page) ? calloc(1, sizeof(*lib)) : NULL;
     if (!lib)
         return hmreg_fail(-ENOMEM, "hmreg has no memory for the library");
     if (settings.monitor_if_there && !monitor_has_counter()) {
@@ -135,6 +190,7 @@ int hmreg_open(const struct hmreg_config *config, struct hmreg **out)
     if (settings.monitor_missing)
         log_say(&lib->settings.log, HMREG_LOG_WARN, "FI_MR_CACHE_MONITOR=%s, the default serves",
                 settings.monitor_missing);
+    join_all(lib);
     *out = lib;
     return 0;
 }
@@ -159,6 +215,7 @@ int hmreg_close(struct hmreg *lib)
     pthread_mutex_unlock(&lib->lock);
     if (owned)
         return hmreg_fail(-EBUSY, "memory of hmreg_mem_alloc() at %p is not freed", owned);
+    leave_all(lib);
     monitor_close(lib->monitor);
     runtimes_close(&lib->runtimes);
     suspended_close(&lib->suspended);

@@ -31,6 +31,8 @@ struct owned {
 
 struct hmreg {
     uint64_t epoch;
+    struct hmreg *next; /* in the process's list, which guards these two */
+    unsigned visitors;  /* threads in context_each() */
     struct settings settings;
     struct runtimes runtimes;
     struct monitor *monitor;      /* watches host memory for all caches */
@@ -53,6 +55,10 @@ struct hmreg {
 
 /* Checks that lib is not NULL and belongs to this process. -EINVAL, -EPERM. */
 int context_check(const struct hmreg *lib);
+
+/* Calls call() for each open library of the process, which is not closed meanwhile, until it does
+ * not return 0. Returns that. No lock is held during the call. */
+int context_each(int (*call)(struct hmreg *lib, void *context), void *context);
 
 /* Checks that a valid iface, which the caller names, has this device. -ENODEV. */
 int context_check_device(struct hmreg *lib, enum hmreg_iface iface, int device);

@@ -105,6 +105,26 @@ TEST(get__locked_memory_is_another_domains__it_gives_way_by_the_library)
         hmreg_mr_put(held[i]);
 }
 
+/* Two libraries in the process may each open one. */
+TEST(get__locked_memory_is_another_librarys__it_gives_way)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
+    struct hmreg_domain *other;
+    struct hmreg *second;
+
+    open_lib();
+    scarce_limit_locked(16 * PAGE);
+    open_domain(0, true);
+    assert_ok(hmreg_open(&config, &second));
+    other = scarce_open(second, 1, true, NULL);
+    fill(other, 0, 16);
+    hmreg_mr_put(get_of(domains[0], memory[20], 3 * PAGE));
+    assert_int_equal(stats_of(other).gave_others, 3);
+    assert_int_equal(regions_of(other), 13);
+    assert_ok(hmreg_domain_close(other));
+    assert_ok(hmreg_close(second));
+}
+
 /* Its own regions first, and of others' no more than is needed. */
 TEST(get__own_and_others_are_idle__own_ones_first)
 {
