@@ -272,7 +272,8 @@ void test_on_threads(unsigned count, void *(*body)(void *), void *args, size_t s
 
     assert_in_range(count, 1, sizeof(threads) / sizeof(threads[0]));
     for (unsigned i = 0; i < count; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, body, (char *)args + i * size), 0);
+        assert_int_equal(
+            pthread_create(&threads[i], NULL, body, args ? (char *)args + i * size : NULL), 0);
     for (unsigned i = 0; i < count; i++) {
         void *result = NULL;
 
