@@ -193,6 +193,7 @@ declare -A files=([cuda]=libcuda.so [rocr]=libhsa-runtime64.so)
 for vendor in "${vendors[@]}"; do
     [[ ${files[$vendor]-} ]] || continue
     folder=${LD_LIBRARY_PATH%%"/$vendor"*}/$vendor
+    folder=${folder##*:}
     ln -sf "$folder/${files[$vendor]}" "$scratch/${files[$vendor]}.550.54"
     for name in "${files[$vendor]}" "$scratch/${files[$vendor]}.550.54"; do
         check "${fabric}__${vendor}_loaded_as_${name##*/}__right_bytes" \
