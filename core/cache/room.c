@@ -3,7 +3,7 @@
  * See room.h. An error says what may be full: one kind of room, or one of several. Each kind is
  * shared by certain regions: locked memory by all that the process has pinned, a NIC's table by
  * those on that NIC, and so on. Only these give way, first of the cache that the new region is for,
- * then of its domain's others, then of other domains.
+ * then of its domain's others, of the library's other domains, of the process's other libraries.
  *
  * They do so in batches of 1, 2, 4, ..., so that the registration is not tried again for each; and
  * no more of them than their bytes, and one region, make up for what it needs. Each takes at least

@@ -7,6 +7,7 @@
  */
 #include "tests/support/lock_limit.h"
 #include "tests/support/queries.h"
+#include "tests/support/random.h"
 #include "tests/support/test.h"
 
 #include <hmreg/group.h>
@@ -433,18 +434,6 @@ TEST(reg__what_is_in_use_leaves_no_room__nothing_gives_way)
 #define HELD  10
 
 /* Each thread has its own. */
-struct random {
-    uint64_t x;
-};
-
-static unsigned draw(struct random *random, unsigned limit)
-{
-    random->x ^= random->x << 13;
-    random->x ^= random->x >> 7;
-    random->x ^= random->x << 17;
-    return (unsigned)(random->x >> 32) % limit;
-}
-
 struct held {
     struct hmreg_mr *mr; /* NULL: none */
     unsigned domain;
@@ -554,7 +543,7 @@ static void step(struct random *random, struct held *held, struct held *slot, st
 TEST(room__random__whatever_can_fit_does)
 {
     struct held held[HELD] = {{.mr = NULL}};
-    struct random random = {seed * 0x9e3779b97f4a7c15u + 1};
+    struct random random = random_of(seed, 0);
     struct counts counts = {0, 0};
 
     open_all();
@@ -612,7 +601,7 @@ TEST(room__threads__each_finds_room)
 
     open_all();
     for (unsigned i = 0; i < THREADS; i++) {
-        workers[i] = (struct worker){.random = {seed * 0x9e3779b97f4a7c15u + i + 2}};
+        workers[i] = (struct worker){.random = random_of(seed, i + 1)};
         assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
     }
     for (unsigned i = 0; i < THREADS; i++)

@@ -8,6 +8,7 @@
  * registers, and each get compares. A stale region shows the number of freed memory.
  */
 #include "tests/support/cache_fixture.h"
+#include "tests/support/random.h"
 #include "tests/support/vendors.h"
 
 #include <pthread.h>
@@ -18,19 +19,6 @@
 #define LEN     65536
 
 static unsigned seed = 1, length = 1;
-
-/* xorshift: random() is shared by all threads. */
-struct random {
-    uint64_t x;
-};
-
-static unsigned draw(struct random *random, unsigned limit)
-{
-    random->x ^= random->x << 13;
-    random->x ^= random->x >> 7;
-    random->x ^= random->x << 17;
-    return (unsigned)(random->x >> 32) % limit;
-}
 
 struct worker {
     pthread_t thread;
@@ -46,8 +34,7 @@ static struct worker workers[THREADS];
 static void run(void *(*body)(void *))
 {
     for (unsigned i = 0; i < THREADS; i++) {
-        workers[i] = (struct worker){
-            .fixture = &fixture, .index = i, .random = {seed * 0x9e3779b97f4a7c15u + i + 1}};
+        workers[i] = (struct worker){.fixture = &fixture, .index = i, .random = random_of(seed, i)};
         assert_int_equal(pthread_create(&workers[i].thread, NULL, body, &workers[i]), 0);
     }
     for (unsigned i = 0; i < THREADS; i++)

@@ -7,6 +7,7 @@
  * argv[3]: a multiple of the usual length.
  */
 #include "tests/support/queries.h"
+#include "tests/support/random.h"
 #include "tests/support/scarce.h"
 #include "tests/support/test.h"
 #include "tests/support/vendors.h"
@@ -65,19 +66,6 @@ static void open_all(void)
 }
 
 /* ---- one thread's work ---------------------------------------------------------------------- */
-
-/* xorshift: random() is shared by all threads. */
-struct random {
-    uint64_t x;
-};
-
-static unsigned draw(struct random *random, unsigned limit)
-{
-    random->x ^= random->x << 13;
-    random->x ^= random->x >> 7;
-    random->x ^= random->x << 17;
-    return (unsigned)(random->x >> 32) % limit;
-}
 
 enum memory_kind { HOST, WINDOW, MAPPED };
 
@@ -196,7 +184,7 @@ static bool must_succeed(const struct held *held, unsigned count, const struct h
 TEST(room__one_thread__whatever_can_fit_does)
 {
     struct held held[HELD] = {{NULL, 0, 0, HOST, false}};
-    struct random random = {seed * 0x9e3779b97f4a7c15u + 1};
+    struct random random = random_of(seed, 0);
     unsigned done = 0, failed = 0;
 
     open_all();
@@ -264,7 +252,7 @@ TEST(room__threads__each_finds_room)
     open_all();
     scarce.several = true;
     for (unsigned i = 0; i < 4; i++) {
-        workers[i] = (struct worker){.random = {seed * 0x9e3779b97f4a7c15u + i + 2}};
+        workers[i] = (struct worker){.random = random_of(seed, i + 1)};
         assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
     }
     for (unsigned i = 0; i < 4; i++)

@@ -76,7 +76,7 @@ static int run_short(enum kind kind, unsigned nic, int device)
     atomic_store(&short_of.nic, nic);
     atomic_store(&short_of.device, device);
     atomic_store(&short_of.kind, kind);
-    return kind == REGIONS ? -ENOSPC : kind == MAPPINGS ? -EMFILE : -ENOMEM;
+    return kind == REGIONS && !scarce.enomem ? -ENOSPC : kind == MAPPINGS ? -EMFILE : -ENOMEM;
 }
 
 /* What the memory takes besides the region. */
@@ -198,6 +198,11 @@ static int can(void *self, enum hmreg_path path, enum hmreg_iface iface, int dev
     return hmreg_refuse(why, -EOPNOTSUPP, "test-one-path", "the test's fabric takes another path");
 }
 
+static enum provider_room room(void *self, int rc)
+{
+    return scarce.enomem && rc == -ENOMEM ? PROVIDER_ROOM_FULL : PROVIDER_ROOM_UNKNOWN;
+}
+
 static void destroy(void *self)
 {
     free(self);
@@ -207,10 +212,10 @@ struct hmreg_domain *scarce_open(struct hmreg *lib, unsigned nic, bool any_threa
                                  const struct hmreg_domain_config *config)
 {
     static const struct provider_ops ops = {
-        .name = "ofi", .can = can, .reg = reg, .dereg = dereg, .destroy = destroy};
+        .name = "ofi", .can = can, .reg = reg, .room = room, .dereg = dereg, .destroy = destroy};
     struct provider_caps caps = {
         .mr_mode = HMREG_MR_VIRT_ADDR | HMREG_MR_HMEM,
-        .key_size = 8,
+        .key_size = scarce.key_size ? scarce.key_size : 8,
         .iov_limit = 1,
         .max_len = 1ull << 40,
         .any_thread = any_thread,

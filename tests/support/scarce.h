@@ -28,6 +28,8 @@ struct scarce {
     /* The most that there is; 0: no limit. */
     uint64_t most_locked, most_window;
     unsigned most_regions, most_mappings;
+    unsigned key_size; /* bytes of the keys of domains that are opened from now on; 0: 8 */
+    bool enomem;       /* a full NIC answers ENOMEM, and says that it does */
     /* What is taken. */
     _Atomic uint64_t locked, window[SCARCE_DEVICES];
     atomic_uint regions[SCARCE_NICS], mappings;

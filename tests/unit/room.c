@@ -3,80 +3,12 @@
  * Room for registrations of every kind: whose idle regions give way, in which order, how many, and
  * what is said where none can.
  */
-#include "tests/support/scarce.h"
-#include "tests/support/test.h"
-#include "tests/support/vendors.h"
+#define PAGES 64
+#include "tests/unit/room_fixture.h"
 
 #include <hmreg/group.h>
-#include <hmreg/hmreg.h>
 #include <hmreg/job.h>
 #include <hmreg/suspend.h>
-
-#define PAGE    ((size_t)4096)
-#define PAGES   64
-#define DOMAINS 4
-
-static char memory[PAGES][PAGE] __attribute__((aligned(65536)));
-
-static struct hmreg *lib;
-static struct hmreg_domain *domains[DOMAINS], *group;
-
-static void close_all(void)
-{
-    if (group)
-        assert_ok(hmreg_domain_close(group));
-    for (size_t i = 0; i < DOMAINS; i++)
-        assert_ok(hmreg_domain_close(domains[i]));
-    assert_ok(hmreg_close(lib));
-    assert_int_equal(atomic_load(&scarce.locked), 0);
-    assert_int_equal(atomic_load(&scarce.strayed), 0);
-}
-
-/* Domains 0 and 1 are on NIC 0, 2 and 3 on NIC 1; none is open yet. */
-static void open_lib(void)
-{
-    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
-
-    vendors_reset();
-    scarce_reset();
-    memset(domains, 0, sizeof(domains));
-    group = NULL;
-    assert_ok(hmreg_open(&config, &lib));
-    test_after(close_all);
-}
-
-static void open_domain(unsigned number, bool any_thread)
-{
-    domains[number] = scarce_open(lib, number / 2, any_thread, NULL);
-}
-
-static struct hmreg_mr *get_of(struct hmreg_domain *domain, const void *addr, size_t len)
-{
-    struct hmreg_mr *mr = NULL;
-
-    assert_ok(hmreg_mr_get(domain, addr, len, HMREG_ACCESS_REMOTE, &mr));
-    return mr;
-}
-
-/* So many idle regions of a page each. */
-static void fill(struct hmreg_domain *domain, unsigned first, unsigned count)
-{
-    for (unsigned i = first; i < first + count; i++)
-        hmreg_mr_put(get_of(domain, memory[i], PAGE));
-}
-
-static struct hmreg_stats stats_of(struct hmreg_domain *domain)
-{
-    struct hmreg_stats stats = {.size = sizeof(stats)};
-
-    assert_ok(hmreg_domain_stats(domain, &stats));
-    return stats;
-}
-
-static uint64_t regions_of(struct hmreg_domain *domain)
-{
-    return stats_of(domain).regions;
-}
 
 static int reg_of(struct hmreg_domain *domain, unsigned first, unsigned pages, struct hmreg_mr **mr)
 {
@@ -390,6 +322,32 @@ TEST(get__a_devices_window_is_full__only_its_memory_gives_way)
     assert_int_equal(atomic_load(&scarce.useless), 0);
 }
 
+/* Some NICs answer ENOMEM for their own tables, too, of which other devices' errors say nothing. */
+TEST(get__a_nic_answers_enomem_when_it_is_full__its_regions_give_way_to_a_devices_memory)
+{
+    struct hmreg_mr *mr = NULL;
+
+    for (int says = 0; says < 2; says++) {
+        open_lib();
+        open_domain(0, true);
+        claim(20, 1, 0);
+        fill(domains[0], 0, 8);
+        if (says) {
+            scarce.enomem = true;
+            scarce.most_regions = 8;
+            mr = get_of(domains[0], memory[20], PAGE);
+            hmreg_mr_put(mr);
+            assert_int_equal(regions_of(domains[0]), 8);
+        } else {
+            scarce.most_window = PAGE / 2;
+            assert_fails(hmreg_mr_get(domains[0], memory[20], PAGE, HMREG_SEND, &mr), -EOPNOTSUPP,
+                         "BAR1");
+            assert_int_equal(regions_of(domains[0]), 8);
+        }
+        test_finish();
+    }
+}
+
 TEST(get__no_descriptor_is_left__mapped_memory_gives_way)
 {
     char *mapped[5];
@@ -428,6 +386,25 @@ TEST(reg__requested_key_is_in_use__nothing_gives_way)
         -HMREG_ENOKEY);
     assert_int_equal(regions_of(domains[0]), 8);
     assert_ok(hmreg_mr_close(one));
+}
+
+/* 256 keys, and four regions in each page. */
+TEST(reg__the_domains_keys_are_used_up__its_own_regions_give_way)
+{
+    struct hmreg_mr *mr = NULL;
+
+    open_lib();
+    scarce.key_size = 1;
+    open_domain(0, true);
+    open_domain(1, true);
+    fill(domains[1], 0, 1);
+    for (unsigned i = 0; i < 256; i++)
+        hmreg_mr_put(get_of(domains[0], memory[i / 4] + i % 4 * (PAGE / 4), PAGE / 4));
+    assert_int_equal(regions_of(domains[0]), 256);
+    mr = get_of(domains[0], memory[0], PAGE);
+    assert_int_equal(stats_of(domains[0]).evicted_keys, 1);
+    assert_int_equal(regions_of(domains[1]), 1);
+    hmreg_mr_put(mr);
 }
 
 TEST_MAIN()

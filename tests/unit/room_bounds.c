@@ -6,23 +6,12 @@
 #include "core/base/reaper.h"
 #include "core/base/work.h"
 #include "core/cache/room_text.h"
-#include "tests/support/scarce.h"
-#include "tests/support/test.h"
-#include "tests/support/vendors.h"
+#define PAGES 4096
+#include "tests/unit/room_fixture.h"
 
-#include <hmreg/hmreg.h>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define PAGE    ((size_t)4096)
-#define PAGES   4096
-#define DOMAINS 4
-
-static char memory[PAGES][PAGE] __attribute__((aligned(65536)));
-
-static struct hmreg *lib;
-static struct hmreg_domain *domains[DOMAINS];
 
 /* Called before a failure names the holders; NULL: none. */
 static void (*before_tell)(void);
@@ -48,55 +37,12 @@ bool __wrap_reaper_hurry(struct reaper_client *client)
     return !is_stuck && __real_reaper_hurry(client);
 }
 
-static void close_all(void)
+static void begin(void)
 {
-    for (size_t i = 0; i < DOMAINS; i++)
-        assert_ok(hmreg_domain_close(domains[i]));
-    assert_ok(hmreg_close(lib));
-    assert_int_equal(atomic_load(&scarce.locked), 0);
-}
-
-/* Domains 0 and 1 are on NIC 0, 2 and 3 on NIC 1; none is open yet. */
-static void open_lib(void)
-{
-    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
-
-    vendors_reset();
-    scarce_reset();
-    memset(domains, 0, sizeof(domains));
     before_tell = NULL;
     is_stuck = false;
     hurries = 0;
-    assert_ok(hmreg_open(&config, &lib));
-    test_after(close_all);
-}
-
-static void open_domain(unsigned number)
-{
-    domains[number] = scarce_open(lib, number / 2, true, NULL);
-}
-
-static struct hmreg_mr *get_of(struct hmreg_domain *domain, const void *addr, size_t len)
-{
-    struct hmreg_mr *mr = NULL;
-
-    assert_ok(hmreg_mr_get(domain, addr, len, HMREG_ACCESS_REMOTE, &mr));
-    return mr;
-}
-
-/* So many idle regions of a page each. */
-static void fill(struct hmreg_domain *domain, unsigned first, unsigned count)
-{
-    for (unsigned i = first; i < first + count; i++)
-        hmreg_mr_put(get_of(domain, memory[i], PAGE));
-}
-
-static uint64_t regions_of(struct hmreg_domain *domain)
-{
-    struct hmreg_stats stats = {.size = sizeof(stats)};
-
-    assert_ok(hmreg_domain_stats(domain, &stats));
-    return stats.regions;
+    open_lib();
 }
 
 static int reg_of(struct hmreg_domain *domain, unsigned first, unsigned pages, struct hmreg_mr **mr)
@@ -129,10 +75,10 @@ TEST(reg__another_thread_closes_a_holder__it_is_told_as_it_was)
 {
     struct hmreg_mr *mr = NULL;
 
-    open_lib();
+    begin();
     scarce_limit_locked(4 * PAGE);
-    open_domain(0);
-    open_domain(2);
+    open_domain(0, true);
+    open_domain(2, true);
     held = get_of(domains[0], memory[0], 4 * PAGE);
     before_tell = close_first;
     assert_fails(reg_of(domains[2], 8, 2, &mr), -ENOMEM, "of scarce nic0: 1 cached of 16384 bytes");
@@ -149,7 +95,7 @@ TEST(reg__holders_have_long_names__what_to_do_is_not_cut)
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_mr *mr = NULL, *kept[DOMAINS];
 
-    open_lib();
+    begin();
     scarce_limit_locked(4 * PAGE);
     for (unsigned i = 0; i < DOMAINS; i++) {
         domains[i] = scarce_open(lib, i / 2, i != 0, NULL);
@@ -170,9 +116,9 @@ TEST(reg__exceeds_the_limit_while_others_register__fails_at_once)
 {
     struct hmreg_mr *mr = NULL;
 
-    open_lib();
+    begin();
     scarce_limit_locked(4 * PAGE);
-    open_domain(0);
+    open_domain(0, true);
     atomic_fetch_add(&room_counts()->traffic, 1);
     assert_fails(reg_of(domains[0], 0, 5, &mr), -ENOMEM, "RLIMIT_MEMLOCK");
     atomic_fetch_sub(&room_counts()->traffic, 1);
@@ -185,10 +131,10 @@ TEST(reg__the_librarys_thread_is_stuck__waits_for_it_once)
 {
     struct hmreg_mr *mr = NULL;
 
-    open_lib();
+    begin();
     scarce_limit_locked(16 * PAGE);
     for (unsigned i = 0; i < DOMAINS; i++)
-        open_domain(i);
+        open_domain(i, true);
     for (unsigned i = 0; i < DOMAINS - 1; i++)
         fill(domains[i], 8 * i, 5);
     is_stuck = true;
@@ -202,10 +148,10 @@ TEST(reg__another_domain_has_an_ended_region_that_is_held__does_not_wait_for_it)
 {
     struct hmreg_mr *mr = NULL;
 
-    open_lib();
+    begin();
     scarce_limit_locked(8 * PAGE);
-    open_domain(0);
-    open_domain(2);
+    open_domain(0, true);
+    open_domain(2, true);
     held = get_of(domains[0], memory[0], 4 * PAGE);
     assert_ok(hmreg_invalidate(lib, memory[0], PAGE));
     assert_int_equal(reg_of(domains[2], 100, 6, &mr), -ENOMEM);
@@ -253,8 +199,8 @@ TEST(fork__while_others_register__the_child_does_not_wait_for_them)
     int status;
     pid_t child;
 
-    open_lib();
-    open_domain(0);
+    begin();
+    open_domain(0, true);
     pthread_barrier_init(&inside, NULL, 2);
     pthread_barrier_init(&over, NULL, 2);
     atomic_store(&scarce.reg_hook, stay);
@@ -279,10 +225,10 @@ TEST(reg__another_thing_was_short_for_that_length__idle_ones_give_way)
 {
     struct hmreg_mr *mr = NULL, *kept[3] = {NULL};
 
-    open_lib();
+    begin();
     scarce_limit_locked(16 * PAGE);
-    open_domain(0);
-    open_domain(2);
+    open_domain(0, true);
+    open_domain(2, true);
     for (unsigned i = 0; i < 3; i++)
         assert_ok(reg_of(domains[0], 100 + 4 * i, 3, &kept[i]));
     fill(domains[0], 0, 1);
@@ -306,9 +252,9 @@ TEST(get__all_regions_are_held__each_is_looked_at_twice)
     struct hmreg_mr *mr = NULL;
     unsigned long before;
 
-    open_lib();
-    open_domain(0);
-    open_domain(2);
+    begin();
+    open_domain(0, true);
+    open_domain(2, true);
     scarce.most_regions = PAGES - 1;
     for (unsigned i = 0; i < PAGES - 1; i++)
         all[i] = get_of(domains[0], memory[i], PAGE);
