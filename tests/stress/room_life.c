@@ -7,6 +7,7 @@
  */
 #include "core/mr/mr.h"
 #include "tests/support/sanitizer.h"
+#include "tests/support/random.h"
 #include "tests/support/scarce.h"
 #include "tests/support/test.h"
 #include "tests/support/vendors.h"
@@ -34,28 +35,35 @@ static bool with_suspend;
 
 struct worker {
     pthread_t thread;
-    uint64_t x;
+    struct random random;
     struct hmreg_domain *own; /* NULL: none */
+    struct hmreg *own_lib;    /* NULL: its own domain is of the shared one */
     bool any_thread;
     struct hmreg_mr *held;
 };
 
-static unsigned draw(struct worker *worker, unsigned limit)
+/* In the library that all share, or in one of its own. */
+static void open_own(struct worker *worker, unsigned nic)
 {
-    worker->x ^= worker->x << 13;
-    worker->x ^= worker->x >> 7;
-    worker->x ^= worker->x << 17;
-    return (unsigned)(worker->x >> 32) % limit;
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
+
+    if (draw(&worker->random, 2))
+        assert_ok(hmreg_open(&config, &worker->own_lib));
+    worker->own =
+        scarce_open(worker->own_lib ? worker->own_lib : lib, nic, worker->any_thread, NULL);
 }
 
-static struct hmreg_domain *open_own(struct worker *worker, unsigned nic)
+static void close_own(struct worker *worker)
 {
-    return scarce_open(lib, nic, worker->any_thread, NULL);
+    assert_ok(hmreg_domain_close(worker->own));
+    assert_ok(hmreg_close(worker->own_lib));
+    worker->own = NULL;
+    worker->own_lib = NULL;
 }
 
 static struct hmreg_domain *choose(struct worker *worker)
 {
-    unsigned which = draw(worker, SHARED + 2);
+    unsigned which = draw(&worker->random, SHARED + 2);
 
     return worker->own && which >= SHARED ? worker->own : shared[which % SHARED];
 }
@@ -69,8 +77,8 @@ static void get_some(struct worker *worker)
 {
     struct hmreg_domain *domain = choose(worker);
     struct hmreg_mr *mr = NULL;
-    int rc = hmreg_mr_get(domain, memory[draw(worker, PAGES - 8)], (1 + draw(worker, 4)) * PAGE,
-                          HMREG_SEND, &mr);
+    int rc = hmreg_mr_get(domain, memory[draw(&worker->random, PAGES - 8)],
+                          (1 + draw(&worker->random, 4)) * PAGE, HMREG_SEND, &mr);
 
     count(rc);
     if (rc)
@@ -83,8 +91,8 @@ static void get_some(struct worker *worker)
 static void reg_some(struct worker *worker)
 {
     struct hmreg_mr *mr = NULL;
-    int rc = hmreg_mr_reg(choose(worker), memory[draw(worker, PAGES - 8)],
-                          (1 + draw(worker, 4)) * PAGE, HMREG_SEND, 0, 0, 0, &mr, NULL);
+    int rc = hmreg_mr_reg(choose(worker), memory[draw(&worker->random, PAGES - 8)],
+                          (1 + draw(&worker->random, 4)) * PAGE, HMREG_SEND, 0, 0, 0, &mr, NULL);
 
     count(rc);
     if (!rc)
@@ -105,19 +113,17 @@ static void fork_once(void)
 
 static void change_life(struct worker *worker)
 {
-    if (!worker->own) {
-        worker->own = open_own(worker, draw(worker, 2));
-        return;
-    }
-    assert_ok(hmreg_domain_close(worker->own));
-    worker->own = NULL;
+    if (worker->own)
+        close_own(worker);
+    else
+        open_own(worker, draw(&worker->random, 2));
 }
 
 static void change_other(struct worker *worker)
 {
-    char *range = memory[draw(worker, PAGES - 8)];
+    char *range = memory[draw(&worker->random, PAGES - 8)];
 
-    switch (draw(worker, 12)) {
+    switch (draw(&worker->random, 12)) {
     case 0:
         assert_ok(hmreg_domain_flush(choose(worker)));
         break;
@@ -146,7 +152,7 @@ static void *work(void *arg)
     struct worker *worker = arg;
 
     for (unsigned i = 0; i < ROUNDS * length / (TEST_TSAN ? 4 : 1); i++) {
-        switch (draw(worker, 20)) {
+        switch (draw(&worker->random, 20)) {
         case 0:
             change_other(worker);
             break;
@@ -161,7 +167,7 @@ static void *work(void *arg)
             break;
         }
     }
-    assert_ok(hmreg_domain_close(worker->own));
+    close_own(worker);
     return NULL;
 }
 
@@ -190,8 +196,8 @@ static void run_all(void)
     assert_ok(hmreg_group_open(lib, shared, 2, NULL, &shared[2]));
     test_after(close_all);
     for (unsigned i = 0; i < WORKERS; i++) {
-        workers[i] = (struct worker){.x = seed * 0x9e3779b97f4a7c15u + i + 2,
-                                     .any_thread = with_suspend || i % 2};
+        workers[i] =
+            (struct worker){.random = random_of(seed, i + 1), .any_thread = with_suspend || i % 2};
         assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
     }
     for (unsigned i = 0; i < WORKERS; i++)
