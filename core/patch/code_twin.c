@@ -21,7 +21,7 @@
  * does not write so (proc_mem.force_override), the code has no file, other code has modified a page
  * of the mapping before its twin was made, or the code is locked in memory, which moving would end.
  */
-#include "core/base/code.h"
+#include "core/patch/code.h"
 
 #include "core/base/high_fd.h"
 #include "core/base/process.h"
