@@ -200,18 +200,17 @@ static long make_writable(const struct code_text *found, const uint8_t *at, size
     return protect(out, PROT_WRITE);
 }
 
-static long write_where_writable(const struct code_text *found, uint8_t *at, const uint8_t *bytes,
-                                 size_t count)
+static long write_where_writable(const struct code_text *found, const struct code_change *change)
 {
     struct code_text text;
     sigset_t all, before;
-    long rc = make_writable(found, at, count, &text);
+    long rc = make_writable(found, change->at, change->size, &text);
 
     if (rc)
         return rc;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    code_replace(at, bytes, count);
+    code_replace(change->at, change->bytes, change->size);
     code_fetch_anew();
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     rc = protect(&text, 0);
@@ -219,14 +218,37 @@ static long write_where_writable(const struct code_text *found, uint8_t *at, con
     return rc;
 }
 
-long code_write(struct code_text *last, uint8_t *at, const uint8_t *bytes, size_t count)
+static bool is_in(const struct code_text *text, const struct code_change *change)
 {
-    const struct code_text none = {.start = 0};
-    bool found = code_find(last, at) && last->end >= (uintptr_t)at + count;
+    return (uintptr_t)change->at >= text->start &&
+           (uintptr_t)change->at + change->size <= text->end;
+}
 
-    if (!found || !code_replace_by_twin(last, at, bytes, count))
-        return write_where_writable(found ? last : &none, at, bytes, count);
-    __builtin___clear_cache((char *)at, (char *)at + count);
+/* Makes the first changes, of one mapping. *made: how many. */
+static long write_some(struct code_text *last, const struct code_change *changes, size_t count,
+                       size_t *made)
+{
+    static const struct code_text none;
+    bool found = code_find(last, changes[0].at) && is_in(last, &changes[0]);
+    size_t together = found;
+
+    while (found && together < count && is_in(last, &changes[together]))
+        together++;
+    *made = found ? code_replace_by_twin(last, changes, together) : 0;
+    for (size_t i = 0; i < *made; i++)
+        __builtin___clear_cache((char *)changes[i].at, (char *)changes[i].at + changes[i].size);
+    if (*made)
+        return 0;
+    *made = 1;
+    return write_where_writable(found ? last : &none, &changes[0]);
+}
+
+long code_write(struct code_text *last, const struct code_change *changes, size_t count)
+{
+    long rc = 0;
+
+    for (size_t at = 0, made; !rc && at < count; at += made)
+        rc = write_some(last, changes + at, count - at, &made);
     code_fetch_anew();
-    return 0;
+    return rc;
 }

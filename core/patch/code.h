@@ -109,24 +109,32 @@ struct code_text {
  * kernel's list of mappings cannot be read. */
 bool code_find(struct code_text *last, const uint8_t *at);
 
-/* Replaces `count` bytes, for which code_can_replace() answered true or which no thread executes.
- * Each thread executes either the old instruction or the new one, and only the new one after the
- * call. last: zeroed by the caller before the first of several calls. 0, or the negative error of
- * mprotect(2). */
-long code_write(struct code_text *last, uint8_t *at, const uint8_t *bytes, size_t count);
+/* Bytes that are replaced, for which code_can_replace() answered true or which no thread executes.
+ */
+struct code_change {
+    uint8_t *at;
+    const uint8_t *bytes;
+    size_t size;
+};
+
+/* Makes the changes in this order. Each thread executes either the old instruction or the new one,
+ * and only new ones after the call. Changes in a row that lie on one page cost little more than
+ * one. last: zeroed by the caller before the first of several calls. 0, or the negative error of
+ * mprotect(2): then the first changes may have been made. */
+long code_write(struct code_text *last, const struct code_change *changes, size_t count);
 
 /* ---- for code.c ------------------------------------------------------------------------- */
 
-/* Replaces bytes as code_write(), without code that is writable (code_twin.c). False: that is not
- * possible here, and nothing has changed. */
-bool code_replace_by_twin(const struct code_text *text, uint8_t *at, const uint8_t *bytes,
-                          size_t count);
+/* Makes the changes as code_write(), all of one mapping, without code that is writable
+ * (code_twin.c). Returns how many are made: fewer if that is not possible here. */
+size_t code_replace_by_twin(const struct code_text *text, const struct code_change *changes,
+                            size_t count);
 /* Is this address in such a second mapping, which the dynamic linker does not know? */
 bool code_is_twin(uintptr_t at);
 
 /* ---- of the processor, for code.c ------------------------------------------------------- */
 
-/* Replaces bytes on a writable page, as code_write(). Calls no function of libc. */
+/* Replaces bytes on a writable page. Calls no function of libc. */
 void code_replace(uint8_t *at, const uint8_t *bytes, size_t count);
 
 /* Returns when every thread of the process has passed a context synchronization event, and so

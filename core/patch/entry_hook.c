@@ -141,11 +141,11 @@ static const char *build(struct entry_hook *hook, struct code_text *text)
 static const char pad_is_taken[] = "another hook has its pad";
 
 /* Neighbours may choose the same pad before either's branch is there. */
-static const char *place(struct entry_hook *hook, struct code_text *text)
+static const char *why_not(int error)
 {
-    switch (patch_place(&hook->patch, text)) {
+    switch (error) {
     case 0:
-        return NULL;
+        return "";
     case -EEXIST:
         return pad_is_taken;
     case -EBUSY:
@@ -153,6 +153,27 @@ static const char *place(struct entry_hook *hook, struct code_text *text)
     default:
         return "its code cannot be made writable";
     }
+}
+
+#define SOME 32
+
+/* Places those that can be placed. Returns how many are. */
+static size_t place(struct entry_hook *hooks, size_t count, struct code_text *text)
+{
+    struct patch *patches[SOME];
+    size_t some = 0, done = 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (!hooks[i].why[0])
+            patches[some++] = &hooks[i].patch;
+    patch_place(patches, some, text);
+    for (size_t i = 0; i < count; i++) {
+        if (hooks[i].why[0])
+            continue;
+        refuse(&hooks[i], why_not(hooks[i].patch.error));
+        done += !hooks[i].why[0];
+    }
+    return done;
 }
 
 static size_t install(struct entry_hook *hooks, size_t count, struct code_text *text)
@@ -170,16 +191,11 @@ static size_t install(struct entry_hook *hooks, size_t count, struct code_text *
     }
     if (!sealed && !entry_hooks_refusal() && code_seal(&islands))
         sealed = "mprotect(2) makes no memory of ours executable";
-    for (size_t i = 0; i < count; i++) {
-        const char *why = sealed;
-
-        if (hooks[i].why[0])
-            continue;
-        if (!why)
-            why = place(&hooks[i], text);
-        refuse(&hooks[i], why ? why : "");
-        done += !why;
-    }
+    for (size_t i = 0; i < count; i++)
+        if (sealed && !hooks[i].why[0])
+            refuse(&hooks[i], sealed);
+    for (size_t at = 0; at < count; at += SOME)
+        done += place(hooks + at, count - at < SOME ? count - at : SOME, text);
     return done;
 }
 

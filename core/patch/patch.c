@@ -15,28 +15,66 @@ bool patch_make(struct patch *patch, const uint8_t *target)
            (!patch->via || code_short_branch(patch->via_after, patch->via, patch->at));
 }
 
-static long write_over(struct code_text *text, uint8_t *at, const uint8_t *expected,
-                       const uint8_t *bytes, size_t size)
-{
-    return memcmp(at, expected, size) != 0 ? -EBUSY : code_write(text, at, bytes, size);
-}
-
 static bool has_branch(const struct patch *patch)
 {
     return !memcmp(patch->at, patch->after, CODE_BRANCH);
 }
 
-long patch_place(struct patch *patch, struct code_text *text)
-{
-    long rc = 0;
+#define TOGETHER 16 /* patches whose changes are made by one call */
 
-    if (!has_branch(patch))
-        rc = write_over(text, patch->at, patch->before, patch->after, CODE_BRANCH);
-    if (rc == -EBUSY && patch->via)
-        rc = -EEXIST;
-    if (!rc && !patch_is_reached(patch))
-        rc = write_over(text, patch->via, patch->via_before, patch->via_after, CODE_SHORT);
-    return rc;
+/* What is to be written for several patches, the branch of each before the jump to it. */
+struct batch {
+    struct code_change changes[2 * TOGETHER];
+    size_t count;
+};
+
+/* Another patch of the batch may want the same pad. */
+static bool is_wanted(const struct batch *batch, const uint8_t *at)
+{
+    for (size_t i = 0; i < batch->count; i++)
+        if (batch->changes[i].at == at)
+            return true;
+    return false;
+}
+
+static int add(struct batch *batch, struct patch *patch)
+{
+    bool branch = !has_branch(patch), jump = !patch_is_reached(patch);
+
+    if (branch && (memcmp(patch->at, patch->before, CODE_BRANCH) || is_wanted(batch, patch->at)))
+        return patch->via ? -EEXIST : -EBUSY;
+    if (jump && memcmp(patch->via, patch->via_before, CODE_SHORT))
+        return -EBUSY;
+    if (branch)
+        batch->changes[batch->count++] = (struct code_change){patch->at, patch->after, CODE_BRANCH};
+    if (jump)
+        batch->changes[batch->count++] =
+            (struct code_change){patch->via, patch->via_after, CODE_SHORT};
+    return 0;
+}
+
+static void place_some(struct patch *const patches[], size_t count, struct code_text *text)
+{
+    struct batch batch = {.count = 0};
+    long rc;
+
+    for (size_t i = 0; i < count; i++)
+        patches[i]->error = add(&batch, patches[i]);
+    rc = code_write(text, batch.changes, batch.count);
+    for (size_t i = 0; rc && i < count; i++)
+        if (!patches[i]->error)
+            patches[i]->error = (int)rc;
+}
+
+void patch_place(struct patch *const patches[], size_t count, struct code_text *text)
+{
+    for (size_t at = 0; at < count; at += TOGETHER)
+        place_some(patches + at, count - at < TOGETHER ? count - at : TOGETHER, text);
+}
+
+static bool write_one(struct code_text *text, uint8_t *at, const uint8_t *bytes, size_t size)
+{
+    return !code_write(text, &(struct code_change){at, bytes, size}, 1);
 }
 
 #if defined(__x86_64__)
@@ -56,7 +94,7 @@ void patch_mend(struct patch *patch, struct code_text *text)
     size_t size = patch_size(patch);
 
     if (is_probed(site, after, before, size))
-        code_write(text, site + 1, before + 1, size - 1);
+        write_one(text, site + 1, before + 1, size - 1);
 }
 #else
 void patch_mend(struct patch *patch, struct code_text *text)
@@ -71,9 +109,9 @@ bool patch_restore(struct patch *patch, struct code_text *text)
     if (!has_branch(patch))
         return false;
     if (!patch->via)
-        return !code_write(text, patch->at, patch->before, CODE_BRANCH);
+        return write_one(text, patch->at, patch->before, CODE_BRANCH);
     if (patch_is_reached(patch))
-        return !code_write(text, patch->via, patch->via_before, CODE_SHORT);
-    code_write(text, patch->at, patch->after, CODE_BRANCH);
+        return write_one(text, patch->via, patch->via_before, CODE_SHORT);
+    write_one(text, patch->at, patch->after, CODE_BRANCH);
     return false;
 }

@@ -21,6 +21,7 @@ struct patch {
     uint8_t *via; /* of the short jump that leads to it; NULL: there is none */
     uint8_t before[CODE_BRANCH], after[CODE_BRANCH];
     uint8_t via_before[CODE_SHORT], via_after[CODE_SHORT];
+    int error; /* of the last patch_place() */
 };
 
 /* The instruction of the function that is replaced, and the bytes that are. */
@@ -66,9 +67,10 @@ static inline bool patch_is_as_before(const struct patch *patch)
     return !memcmp(patch_site(patch), patch_before(patch), patch_size(patch));
 }
 
-/* Writes what is not placed, the branch first. text: as for code_write(). 0; -EBUSY: other code
- * has changed the place; -EEXIST: the pad; or the error of code_write(). */
-long patch_place(struct patch *patch, struct code_text *text);
+/* Places what is not placed, of each the branch first, and sets its `error`: 0; -EBUSY: other code
+ * has changed the place; -EEXIST: the pad; or the error of code_write(). text: as for code_write().
+ * Cheapest in the order of addresses. */
+void patch_place(struct patch *const patches[], size_t count, struct code_text *text);
 
 /* A tracer's probe (uprobe) lies on the instruction that was replaced, or has lain there: the
  * kernel writes the file's first byte when the probe goes. Half an instruction is left then, unless

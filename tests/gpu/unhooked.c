@@ -34,7 +34,8 @@ static const char *set_breakpoint(void)
 
     assert_non_null(at);
     assert_true(code_start());
-    assert_int_equal(code_write(&text, at, breakpoint, sizeof(breakpoint)), 0);
+    assert_int_equal(
+        code_write(&text, &(struct code_change){at, breakpoint, sizeof(breakpoint)}, 1), 0);
     return name;
 }
 

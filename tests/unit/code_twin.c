@@ -72,14 +72,15 @@ static long change(const uint8_t *bytes)
 {
     struct code_text text = {0};
 
-    return code_write(&text, address(), bytes, BYTES);
+    return code_write(&text, &(struct code_change){address(), bytes, BYTES}, 1);
 }
 
 static bool change_by_twin(const uint8_t *bytes)
 {
     struct code_text text = {0};
 
-    return code_find(&text, address()) && code_replace_by_twin(&text, address(), bytes, BYTES);
+    return code_find(&text, address()) &&
+           code_replace_by_twin(&text, &(struct code_change){address(), bytes, BYTES}, 1);
 }
 
 static void must_change_by_twin(const uint8_t *bytes)
@@ -359,7 +360,8 @@ static void write_everywhere(void)
 
         memcpy(expected, code, sizeof(expected));
         memcpy(expected + place, bytes, sizeof(bytes));
-        assert_int_equal(code_write(&text, code + place, bytes, sizeof(bytes)), 0);
+        assert_int_equal(
+            code_write(&text, &(struct code_change){code + place, bytes, sizeof(bytes)}, 1), 0);
         assert_memory_equal(code, expected, sizeof(expected));
         bytes[0]++;
     }

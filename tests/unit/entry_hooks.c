@@ -114,9 +114,12 @@ static void hook_twice(const struct made *made, unsigned long result)
     assert_false(entry_hook_is_whole(&hook));
     assert_int_equal(entry_hooks_install(&hook, 1), 0);
     assert_non_null(strstr(hook.why, "other code has changed it"));
-    assert_int_equal(code_write(&text, patch_site(&hook.patch), patch_before(&hook.patch),
-                                patch_size(&hook.patch)),
-                     0);
+    assert_int_equal(
+        code_write(&text,
+                   &(struct code_change){patch_site(&hook.patch), patch_before(&hook.patch),
+                                         patch_size(&hook.patch)},
+                   1),
+        0);
     assert_false(entry_hook_is_whole(&outer));
     assert_int_equal(made->call(result, 0), result);
 }
@@ -383,8 +386,9 @@ static void check_site(const struct made *made, ptrdiff_t site, const char *what
     entry_hook_try(&tried, &(struct code_text){0});
     if (tried.why[0])
         fail_msg("%s %zu: %s", what, number, tried.why);
-    if (tried.site - tried.function != site)
-        fail_msg("%s %zu: the site is at %td", what, number, tried.site - tried.function);
+    if (patch_site(&tried.patch) - tried.function != site)
+        fail_msg("%s %zu: the site is at %td", what, number,
+                 patch_site(&tried.patch) - tried.function);
 }
 
 /* Each can follow OPEN. */

@@ -176,9 +176,12 @@ TEST(before__jump_into_another_library__hooked_there)
         overwrite(&made, own, COVERED);
         assert_false(entry_hook_is_whole(&hook));
         assert_int_equal(made.call(30, 12), SUM);
-        assert_int_equal(code_write(&(struct code_text){0}, patch_site(&hook.patch),
-                                    patch_before(&hook.patch), patch_size(&hook.patch)),
-                         0);
+        assert_int_equal(
+            code_write(&(struct code_text){0},
+                       &(struct code_change){patch_site(&hook.patch), patch_before(&hook.patch),
+                                             patch_size(&hook.patch)},
+                       1),
+            0);
         install(&made);
         assert_int_equal(made.call(30, 12), SUM + BY_HOOK);
         assert_true(entry_hook_remove(&hook));

@@ -257,41 +257,69 @@ static void rely_on(const struct hook_sites *sites)
     expect_all();
 }
 
-/* What lies in a pad that is not reached is overwritten. */
-static int place(struct hooked *hook, struct code_text *text)
+static int fail_placing(const struct hooked *hook)
 {
-    struct patch *patch = &hook->patch;
-    long rc;
+    return hmreg_fail(-EOPNOTSUPP,
+                      "memhooks: the code of %s() cannot be changed: %s; use "
+                      "userfaultfd or import",
+                      hook->function, strerror(-hook->patch.error));
+}
 
-    if (!patch_is_reached(patch))
-        memcpy(patch->before, patch->at, CODE_BRANCH);
-    rc = leads_to_ours(hook) ? 0 : patch_place(patch, text);
-    hook->placed = !rc || reads(hook, patch->after); /* even if its code is still writable */
-    return rc ? hmreg_fail(-EOPNOTSUPP,
-                           "memhooks: the code of %s() cannot be changed: %s; use "
-                           "userfaultfd or import",
-                           hook->function, strerror((int)-rc))
-              : 0;
+/* What lies in a pad that is not reached is overwritten. */
+static int place(struct hooked *const hooks[], size_t count)
+{
+    struct code_text text = {.start = 0};
+    struct patch *patches[HOOK_SITES_MAX];
+    size_t some = 0;
+    int rc = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        struct patch *patch = &hooks[i]->patch;
+
+        if (!patch_is_reached(patch))
+            memcpy(patch->before, patch->at, CODE_BRANCH);
+        patch->error = 0;
+        if (!leads_to_ours(hooks[i]))
+            patches[some++] = patch;
+    }
+    patch_place(patches, some, &text);
+    for (size_t i = 0; i < count; i++) {
+        hooks[i]->placed = !hooks[i]->patch.error || reads(hooks[i], hooks[i]->patch.after);
+        if (!rc && hooks[i]->patch.error)
+            rc = fail_placing(hooks[i]);
+    }
+    return rc;
+}
+
+/* Each site's hook, in the order of addresses, in which it costs least to place them. */
+static int find_all(const struct hook_sites *sites, struct hooked *out[HOOK_SITES_MAX])
+{
+    for (size_t i = 0; i < sites->count; i++) {
+        struct hooked *hook = find_hooked(&sites->site[i]);
+        size_t at = i;
+
+        if (!hook)
+            return hmreg_fail(-EOPNOTSUPP, "memhooks: other code is just changing the code of %s()",
+                              sites->site[i].function);
+        for (; at && out[at - 1]->patch.at > hook->patch.at; at--)
+            out[at] = out[at - 1];
+        out[at] = hook;
+    }
+    return 0;
 }
 
 int hook_stubs_install(const struct hook_sites *sites, struct hook_state *state)
 {
-    struct code_text text = {.start = 0};
+    struct hooked *hooks[HOOK_SITES_MAX];
     int rc;
 
     if (!code_start())
         return hmreg_fail(-EOPNOTSUPP, "memhooks: membarrier(2) cannot synchronize code: an old "
                                        "kernel, or a filter of system calls; use userfaultfd or "
                                        "import");
-    rc = seal_islands(); /* islands of a failed attempt */
-    for (size_t i = 0; !rc && i < sites->count; i++) {
-        struct hooked *hook = find_hooked(&sites->site[i]);
-
-        if (!hook)
-            rc = make_stubs(sites, state);
-        if (!rc)
-            rc = place(hook ? hook : find_hooked(&sites->site[i]), &text);
-    }
+    rc = make_stubs(sites, state);
+    rc = rc ? rc : find_all(sites, hooks);
+    rc = rc ? rc : place(hooks, sites->count);
     failed = rc;
     if (rc)
         restore_sites();

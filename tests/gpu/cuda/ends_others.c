@@ -96,9 +96,12 @@ static void unhook_as_another(void)
 {
     struct code_text text = {0};
 
-    assert_int_equal(code_write(&text, patch_site(&other.patch), patch_before(&other.patch),
-                                patch_size(&other.patch)),
-                     0);
+    assert_int_equal(
+        code_write(&text,
+                   &(struct code_change){patch_site(&other.patch), patch_before(&other.patch),
+                                         patch_size(&other.patch)},
+                   1),
+        0);
 }
 
 static void check_free(uint64_t addr, unsigned calls_of_other)
