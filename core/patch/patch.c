@@ -22,7 +22,7 @@ static bool has_branch(const struct patch *patch)
 
 #define TOGETHER 16 /* patches whose changes are made by one call */
 
-/* What is to be written for several patches, the branch of each before the jump to it. */
+/* The changes of several patches: of each the branch, before the jump that leads to it. */
 struct batch {
     struct code_change changes[2 * TOGETHER];
     size_t count;
