@@ -3,15 +3,14 @@
  * The table of vendors, generated from the list in CMakeLists.txt. A vendor's file defines
  * `const struct hmem_ops hmem_<vendor>_ops`.
  */
-#include "core/contract/hmem.h"
-#include "hmem/loader.h"
+#include "hmem/vendor.h"
 
 extern const struct hmem_ops hmem_system_ops;
 #define HMEM_VENDOR(vendor) extern const struct hmem_ops hmem_##vendor##_ops;
 #include "hmem/vendors.h"
 #undef HMEM_VENDOR
 
-const struct hmem_ops *const hmem_vendors[] = {
+static const struct hmem_ops *const vendors[] = {
     &hmem_system_ops,
 #define HMEM_VENDOR(vendor) &hmem_##vendor##_ops,
 #include "hmem/vendors.h"
@@ -19,7 +18,4 @@ const struct hmem_ops *const hmem_vendors[] = {
     NULL,
 };
 
-uint64_t hmem_libraries_loaded(void)
-{
-    return loader_count();
-}
+const struct hmem_table hmem_table = {vendors, hmem_listen, loader_count};

@@ -17,7 +17,7 @@
 #include "core/cache/thread_cache.h"
 #include "core/cache/variant.h"
 #include "core/context/quota.h"
-#include "core/monitor/change_queue.h"
+#include "core/monitor/change/change_queue.h"
 #include "core/mr/claim.h"
 #include "core/mr/mr.h"
 #include "core/stats/cache_stats.h"

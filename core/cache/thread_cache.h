@@ -15,7 +15,7 @@
 #include "core/base/barrier.h"
 #include "core/base/stable_array.h"
 #include "core/cache/range_list.h"
-#include "core/monitor/gate.h"
+#include "core/monitor/change/gate.h"
 #include "core/stats/cache_stats.h"
 
 /* One thread's view of an entry. pins: its pins; it may be negative (puts for other threads), only

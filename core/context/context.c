@@ -171,7 +171,7 @@ int hmreg_open(const struct hmreg_config *config, struct hmreg **out)
     lib->settings = settings;
     if (settings.plain_calls)
         maps_read_only();
-    hmem_listen(monitor_ended);
+    hmem_table.listen(monitor_ended);
     lib->epoch = process_epoch_start();
     rc = lib->epoch ? monitor_open(settings.monitor, settings.plain_calls, &lib->monitor) : -ENOMEM;
     if (rc) {

@@ -209,7 +209,7 @@ int runtimes_notice(struct runtimes *all)
 
     if (!atomic_load(&all->untried))
         return 0;
-    loads = hmem_libraries_loaded();
+    loads = hmem_table.libraries_loaded();
     same = loads == atomic_load(&all->loads);
     if (same && !atomic_load(&all->waiting))
         return 0;
@@ -262,7 +262,7 @@ void runtimes_open(struct runtimes *all, uint32_t ifaces, uint32_t named, uint64
         snprintf(all->of[i].why, sizeof(all->of[i].why), "this hmreg was built without %s",
                  hmreg_iface_name(i));
     }
-    for (const struct hmem_ops *const *ops = hmem_vendors; *ops; ops++) {
+    for (const struct hmem_ops *const *ops = hmem_table.vendors; *ops; ops++) {
         struct runtime *runtime = &all->of[(*ops)->iface];
 
         runtime->ops = *ops;

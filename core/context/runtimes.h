@@ -43,7 +43,7 @@ struct runtimes {
     bool started_only;      /* see above; set before runtimes_open() */
     atomic_uint waiting;    /* of the untried, those that are loaded and wait for their start */
     atomic_bool vendors;    /* one is present besides the system's */
-    _Atomic uint64_t loads; /* hmem_libraries_loaded() when none of the untried was loaded */
+    _Atomic uint64_t loads; /* libraries_loaded() when none of the untried was loaded */
     pthread_mutex_t lock;   /* never held across a vendor's call */
 };
 

@@ -186,12 +186,15 @@ struct hmem_ops {
     int (*free)(struct hmem *self, void *addr, enum hmreg_mem_kind kind);
 };
 
-/* The built-in vendors in iface order, terminated by NULL; system comes first and is always
- * present (see hmem/hmem.c, generated from the list in hmem/CMakeLists.txt). */
-extern const struct hmem_ops *const hmem_vendors[];
-
-/* How many libraries this process has loaded so far, not less those that it has unloaded: while
- * the number stays, loaded() of every vendor does too. Never 0. */
-uint64_t hmem_libraries_loaded(void);
+/* All that the core knows of hmem. */
+extern const struct hmem_table {
+    /* The built-in vendors in iface order, terminated by NULL; system comes first and is always
+     * present (hmem/hmem.c, generated from the list in hmem/CMakeLists.txt). */
+    const struct hmem_ops *const *vendors;
+    void (*listen)(hmem_listener listener); /* hmem_listen() */
+    /* How many libraries this process has loaded so far, not less those that it has unloaded: while
+     * the number stays, loaded() of every vendor does too. Never 0. */
+    uint64_t (*libraries_loaded)(void);
+} hmem_table;
 
 #endif

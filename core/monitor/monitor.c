@@ -14,7 +14,7 @@
 
 #include "core/base/error.h"
 #include "core/base/thread.h"
-#include "core/monitor/change_queue.h"
+#include "core/monitor/change/change_queue.h"
 #include "core/monitor/counter/counter.h"
 #include "core/monitor/counter/device.h"
 #include "core/monitor/memhooks/memhooks.h"

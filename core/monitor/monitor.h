@@ -9,7 +9,7 @@
 #ifndef HMREG_CORE_MONITOR_MONITOR_H
 #define HMREG_CORE_MONITOR_MONITOR_H
 
-#include "core/monitor/gate.h"
+#include "core/monitor/change/gate.h"
 #include "core/monitor/userfaultfd/userfault.h"
 
 #include <hmreg/hmreg.h>

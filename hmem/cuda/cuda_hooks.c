@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Hooks on the driver's functions that end memory (hmem/hooks/entry_hook.h), by which the vendor
+ * Hooks on the driver's functions that end memory (core/patch/entry_hook.h), by which the vendor
  * reports the end of plain, managed and virtual memory. A function is hooked at each address by
  * which programs reach it: its symbols, and what cuGetProcAddress answers for each version and each
  * kind of default stream. Where one function that can end a kind of memory is not hooked, that kind
@@ -19,7 +19,7 @@
  * one of a device which its end does not name: all bounds begin anew.
  */
 #include "hmem/cuda/cuda.h"
-#include "hmem/hooks/hook_set.h"
+#include "hmem/hook_set.h"
 #include "hmem/watched.h"
 
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Hooks on the drivers' own functions that end memory (hmem/hooks/hook_set.h): a call through the
+ * Hooks on the drivers' own functions that end memory (hmem/hook_set.h): a call through the
  * loader, through its layers, inside a tracer's callback or past the loader is reported alike. A
  * driver is a library of the process that exports zeGetMemProcAddrTable and the like. So do the
  * loader and its layers, but they export other functions that a driver does not. A driver may also
@@ -18,7 +18,8 @@
  * all virtual memory. Intel's zeVirtualMemSetAccessAttribute maps the range anew. Not watched:
  * imported host memory, which programs unmap.
  */
-#include "hmem/hooks/hook_set.h"
+#include "core/patch/modules.h"
+#include "hmem/hook_set.h"
 #include "hmem/watched.h"
 #include "hmem/ze/ze.h"
 
@@ -162,28 +163,28 @@ static void missed(struct hook_set *set)
 /* ---- finding the drivers' libraries ------------------------------------------------------- */
 
 struct names {
-    char **list;
-    size_t count, room;
+    char *list[LIBRARIES];
+    unsigned count;
 };
 
-/* Nothing may be loaded or closed meanwhile, so the libraries are opened later. */
-static int add_name(struct dl_phdr_info *info, size_t size, void *arg)
+static bool defines(const struct module *module, const char *name)
+{
+    return module_function(module, name, 0);
+}
+
+/* Drivers alone: not a layer (zelLoaderGetVersion) and not the loader. Nothing may be loaded or
+ * closed meanwhile, so the libraries are opened later. */
+static int look_for_driver(const struct module *module, void *arg)
 {
     struct names *names = arg;
-    char **more = names->list;
 
-    if (!info->dlpi_name[0]) /* the program */
+    if (!module || !module->file[0] || !defines(module, "zeGetMemProcAddrTable") ||
+        !defines(module, "zeGetContextProcAddrTable") || defines(module, "zelLoaderGetVersion") ||
+        defines(module, "zelLoaderGetVersions") || defines(module, "zeLoaderInit"))
         return 0;
-    if (names->count == names->room) {
-        more = realloc(names->list, (names->room + 64) * sizeof(*more));
-        if (!more)
-            return 1;
-        names->list = more;
-        names->room += 64;
-    }
-    more[names->count] = strdup(info->dlpi_name);
-    names->count += more[names->count] != NULL;
-    return 0;
+    names->list[names->count] = strdup(module->file);
+    names->count += names->list[names->count] != NULL;
+    return names->count == LIBRARIES;
 }
 
 /* A symbol of the library itself, not of one that it needs. */
@@ -196,15 +197,6 @@ static void *symbol_of(void *library, const char *name)
     if (!found || dlinfo(library, RTLD_DI_LINKMAP, &map) || !dladdr(found, &info))
         return NULL;
     return (uintptr_t)info.dli_fbase == map->l_addr ? found : NULL;
-}
-
-static bool is_driver(void *library)
-{
-    return symbol_of(library, "zeGetMemProcAddrTable") &&
-           symbol_of(library, "zeGetContextProcAddrTable") &&
-           !symbol_of(library, "zelLoaderGetVersion") &&  /* a layer */
-           !symbol_of(library, "zelLoaderGetVersions") && /* the loader */
-           !symbol_of(library, "zeLoaderInit");
 }
 
 /* Fills the table in the newest version that the driver has. NULL, or the reason why it cannot. */
@@ -277,8 +269,8 @@ static bool is_known(void *handle)
     return i < library_count;
 }
 
-/* Looks at a library of the process. */
-static void look_at(const char *path)
+/* Takes a driver's library, unless it is known. */
+static void take(const char *path)
 {
     void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
     const char *slash = strrchr(path, '/');
@@ -286,7 +278,7 @@ static void look_at(const char *path)
 
     if (!handle)
         return;
-    if (library_count == LIBRARIES || is_known(handle) || !is_driver(handle)) {
+    if (library_count == LIBRARIES || is_known(handle)) {
         dlclose(handle);
         return;
     }
@@ -317,16 +309,15 @@ static void describe(struct ze_hmem *self)
 /* With the lock held. Once for each start of the runtime, which may have loaded drivers. */
 static void find_once(struct ze_hmem *self)
 {
-    struct names names = {0};
+    struct names names = {.count = 0};
 
     if (atomic_load(&self->hooks_found))
         return;
-    dl_iterate_phdr(add_name, &names);
-    for (size_t i = 0; i < names.count; i++) {
-        look_at(names.list[i]);
+    modules_each(look_for_driver, &names);
+    for (unsigned i = 0; i < names.count; i++) {
+        take(names.list[i]);
         free(names.list[i]);
     }
-    free(names.list);
     atomic_store(&self->hooks_found, true);
 }
 

@@ -82,7 +82,7 @@ struct hmreg_kfi_mr {
 	int error;
 };
 
-/* domain.c: each wait ends with a fatal signal, and takes so long at most */
+/* wait.c: each wait ends with a fatal signal, and takes so long at most */
 long hmreg_kfi_limit(void);
 
 /* Of the kernel's waits with both. */
@@ -100,6 +100,7 @@ int hmreg_kfi_send(struct hmreg_kfi_mr *mr, struct ib_send_wr *wr);
 int hmreg_kfi_settle(struct hmreg_kfi_mr *mr);
 
 /* memory.c */
+int hmreg_kfi_allocate_elements(struct hmreg_kfi_mr *mr, size_t count);
 int hmreg_kfi_map(struct hmreg_kfi_mr *mr, const struct kfi_mr_attr *attr);
 void hmreg_kfi_unmap(struct hmreg_kfi_mr *mr);
 
@@ -108,13 +109,11 @@ int hmreg_kfi_pool_open(struct hmreg_kfi_domain *domain);
 int hmreg_kfi_pool_close(struct hmreg_kfi_domain *domain);
 struct hmreg_kfi_mr *hmreg_kfi_pool_get(struct hmreg_kfi_domain *domain);
 void hmreg_kfi_pool_put(struct hmreg_kfi_mr *mr);
-int hmreg_kfi_pool_elements(struct hmreg_kfi_mr *mr, size_t count);
 int hmreg_kfi_pool_mr(struct hmreg_kfi_mr *mr, unsigned int pages);
 int hmreg_kfi_pool_drop_mr(struct hmreg_kfi_mr *mr);
 
 /* region.c */
 extern struct kfi_ops_mr hmreg_kfi_mr_ops;
-void hmreg_kfi_region_init(struct hmreg_kfi_mr *mr);
 void hmreg_kfi_region_retry(struct hmreg_kfi_domain *domain);
 
 /* events.c */

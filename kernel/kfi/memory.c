@@ -7,9 +7,37 @@
 #include <linux/mm.h>
 #include <linux/overflow.h>
 #include <linux/pci.h>
+#include <linux/slab.h>
 #include <linux/vmalloc.h>
 
 #include "internal.h"
+
+int hmreg_kfi_allocate_elements(struct hmreg_kfi_mr *mr, size_t count)
+{
+	mr->own = kvmalloc_array(count, sizeof(*mr->own), GFP_KERNEL);
+	if (!mr->own)
+		return -ENOMEM;
+	mr->own_max = count;
+	return 0;
+}
+
+/* Makes mr->own a list of so many elements. */
+static int make_elements(struct hmreg_kfi_mr *mr, size_t count)
+{
+	int rc;
+
+	if (!mr->domain->attr.regions) {
+		if (count > INT_MAX / sizeof(*mr->own))
+			return -E2BIG;
+		rc = hmreg_kfi_allocate_elements(mr, count);
+		if (rc)
+			return rc;
+	}
+	if (count > mr->own_max)
+		return -E2BIG;
+	sg_init_table(mr->own, count);
+	return 0;
+}
 
 static struct page *page_of(const void *address)
 {
@@ -56,7 +84,7 @@ static int fill_from_kvec(struct hmreg_kfi_mr *mr, const struct kvec *iov, size_
 			return -KFI_EINVAL;
 		pages += DIV_ROUND_UP(offset_in_page(start) + iov[i].iov_len, PAGE_SIZE);
 	}
-	rc = hmreg_kfi_pool_elements(mr, pages);
+	rc = make_elements(mr, pages);
 	if (rc)
 		return rc;
 	sg = mr->own;
@@ -75,7 +103,7 @@ static int fill_from_bvec(struct hmreg_kfi_mr *mr, const struct bio_vec *vec, si
 	size_t i;
 	int rc;
 
-	rc = hmreg_kfi_pool_elements(mr, count);
+	rc = make_elements(mr, count);
 	if (rc)
 		return rc;
 	for (i = 0, sg = mr->own; i < count; i++, sg = sg_next(sg)) {
@@ -93,7 +121,7 @@ static int fill_from_list(struct hmreg_kfi_mr *mr, const struct scatterlist *lis
 	size_t i;
 	int rc;
 
-	rc = hmreg_kfi_pool_elements(mr, count);
+	rc = make_elements(mr, count);
 	if (rc)
 		return rc;
 	for (i = 0, sg = mr->own; i < count; i++, sg = sg_next(sg), from = sg_next(from)) {

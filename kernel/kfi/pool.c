@@ -21,36 +21,15 @@ static struct hmreg_kfi_mr *new_region(struct hmreg_kfi_domain *domain)
 	if (!mr)
 		return NULL;
 	mr->domain = domain;
+	mr->fid.fid.fclass = KFI_CLASS_MR;
+	mr->fid.mem_desc = mr;
+	init_completion(&mr->fid.fid.comp);
+	init_completion(&mr->sent);
+	init_completion(&mr->registered);
 	INIT_LIST_HEAD(&mr->entry);
-	hmreg_kfi_region_init(mr);
+	INIT_LIST_HEAD(&mr->event);
+	INIT_WORK(&mr->registration, NULL); /* region.c sets the function */
 	return mr;
-}
-
-static int allocate_elements(struct hmreg_kfi_mr *mr, size_t count)
-{
-	mr->own = kvmalloc_array(count, sizeof(*mr->own), GFP_KERNEL);
-	if (!mr->own)
-		return -ENOMEM;
-	mr->own_max = count;
-	return 0;
-}
-
-/* Makes mr->own a list of so many elements. */
-int hmreg_kfi_pool_elements(struct hmreg_kfi_mr *mr, size_t count)
-{
-	int rc;
-
-	if (!mr->domain->attr.regions) {
-		if (count > INT_MAX / sizeof(*mr->own))
-			return -E2BIG;
-		rc = allocate_elements(mr, count);
-		if (rc)
-			return rc;
-	}
-	if (count > mr->own_max)
-		return -E2BIG;
-	sg_init_table(mr->own, count);
-	return 0;
 }
 
 int hmreg_kfi_pool_drop_mr(struct hmreg_kfi_mr *mr)
@@ -95,7 +74,7 @@ static int fill_pool(struct hmreg_kfi_domain *domain)
 		if (!mr)
 			return -ENOMEM;
 		list_add(&mr->entry, &domain->idle);
-		rc = allocate_elements(mr, domain->attr.pages);
+		rc = hmreg_kfi_allocate_elements(mr, domain->attr.pages);
 		if (!rc)
 			rc = hmreg_kfi_pool_mr(mr, domain->attr.pages);
 		if (rc)

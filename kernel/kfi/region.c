@@ -163,6 +163,68 @@ void hmreg_kfi_region_retry(struct hmreg_kfi_domain *domain)
 	}
 }
 
+static int mr_close(struct kfid *fid)
+{
+	struct hmreg_kfi_mr *mr = mr_of(fid);
+	unsigned int noio;
+	long left;
+	int rc;
+
+	if (atomic_read(&fid->ref_cnt))
+		return -KFI_EBUSY;
+	if (mr->domain->eq) {
+		left = wait_for_completion_killable_timeout(&mr->registered, hmreg_kfi_limit());
+		rc = hmreg_kfi_waited(left);
+		if (rc)
+			return rc;
+		hmreg_kfi_events_remove(mr);
+	}
+	noio = memalloc_noio_save();
+	rc = release(mr);
+	memalloc_noio_restore(noio);
+	return rc;
+}
+
+static int mr_bind(struct kfid *fid, struct kfid *bfid, u64 flags)
+{
+	if (!bfid)
+		return -KFI_EINVAL;
+	/* No RNIC counts accesses by region. */
+	if (bfid->fclass == KFI_CLASS_CNTR)
+		return -KFI_ENOSYS;
+	if (bfid->fclass != KFI_CLASS_EP && bfid->fclass != KFI_CLASS_RX_CTX)
+		return -KFI_EINVAL;
+	if (flags)
+		return -KFI_EBADFLAGS;
+	/* Every queue pair of the domain takes the key. */
+	atomic_inc(&fid->ref_cnt);
+	return 0;
+}
+
+int hmreg_kfi_unbind(struct kfid_mr *mr)
+{
+	return atomic_dec_if_positive(&mr->fid.ref_cnt) < 0 ? -KFI_EINVAL : 0;
+}
+EXPORT_SYMBOL_GPL(hmreg_kfi_unbind);
+
+static int mr_control(struct kfid *fid, int command, void *arg)
+{
+	return command == KFI_ENABLE ? 0 : -KFI_ENOSYS;
+}
+
+static int mr_ops_open(struct kfid *fid, const char *name, u64 flags, void **ops, void *context)
+{
+	return -KFI_ENOSYS;
+}
+
+static struct kfi_ops mr_ops = {
+	.size = sizeof(mr_ops),
+	.close = mr_close,
+	.bind = mr_bind,
+	.control = mr_control,
+	.ops_open = mr_ops_open,
+};
+
 static void complete_asynchronously(struct work_struct *work)
 {
 	struct hmreg_kfi_mr *mr = container_of(work, struct hmreg_kfi_mr, registration);
@@ -175,6 +237,8 @@ static void complete_asynchronously(struct work_struct *work)
 
 static void begin(struct hmreg_kfi_mr *mr, const struct kfi_mr_attr *attr)
 {
+	mr->fid.fid.ops = &mr_ops;
+	mr->registration.func = complete_asynchronously;
 	mr->access = attr->access;
 	mr->fid.fid.context = attr->context;
 	mr->fid.key = KFI_KEY_NOTAVAIL;
@@ -297,80 +361,6 @@ struct kfi_ops_mr hmreg_kfi_mr_ops = {
 	.regattr = mr_regattr,
 	.regsgl = mr_regsgl,
 };
-
-static int mr_close(struct kfid *fid)
-{
-	struct hmreg_kfi_mr *mr = mr_of(fid);
-	unsigned int noio;
-	long left;
-	int rc;
-
-	if (atomic_read(&fid->ref_cnt))
-		return -KFI_EBUSY;
-	if (mr->domain->eq) {
-		left = wait_for_completion_killable_timeout(&mr->registered, hmreg_kfi_limit());
-		rc = hmreg_kfi_waited(left);
-		if (rc)
-			return rc;
-		hmreg_kfi_events_remove(mr);
-	}
-	noio = memalloc_noio_save();
-	rc = release(mr);
-	memalloc_noio_restore(noio);
-	return rc;
-}
-
-static int mr_bind(struct kfid *fid, struct kfid *bfid, u64 flags)
-{
-	if (!bfid)
-		return -KFI_EINVAL;
-	/* No RNIC counts accesses by region. */
-	if (bfid->fclass == KFI_CLASS_CNTR)
-		return -KFI_ENOSYS;
-	if (bfid->fclass != KFI_CLASS_EP && bfid->fclass != KFI_CLASS_RX_CTX)
-		return -KFI_EINVAL;
-	if (flags)
-		return -KFI_EBADFLAGS;
-	/* Every queue pair of the domain takes the key. */
-	atomic_inc(&fid->ref_cnt);
-	return 0;
-}
-
-int hmreg_kfi_unbind(struct kfid_mr *mr)
-{
-	return atomic_dec_if_positive(&mr->fid.ref_cnt) < 0 ? -KFI_EINVAL : 0;
-}
-EXPORT_SYMBOL_GPL(hmreg_kfi_unbind);
-
-static int mr_control(struct kfid *fid, int command, void *arg)
-{
-	return command == KFI_ENABLE ? 0 : -KFI_ENOSYS;
-}
-
-static int mr_ops_open(struct kfid *fid, const char *name, u64 flags, void **ops, void *context)
-{
-	return -KFI_ENOSYS;
-}
-
-static struct kfi_ops mr_ops = {
-	.size = sizeof(mr_ops),
-	.close = mr_close,
-	.bind = mr_bind,
-	.control = mr_control,
-	.ops_open = mr_ops_open,
-};
-
-void hmreg_kfi_region_init(struct hmreg_kfi_mr *mr)
-{
-	mr->fid.fid.fclass = KFI_CLASS_MR;
-	mr->fid.fid.ops = &mr_ops;
-	mr->fid.mem_desc = mr;
-	init_completion(&mr->fid.fid.comp);
-	init_completion(&mr->sent);
-	init_completion(&mr->registered);
-	INIT_LIST_HEAD(&mr->event);
-	INIT_WORK(&mr->registration, complete_asynchronously);
-}
 
 void hmreg_kfi_invalidated(struct kfid_mr *fid)
 {

@@ -4,8 +4,8 @@
  * and hmreg_mr_explain() says so, with the function and the reason. The process finds a driver's
  * functions once, so these cases are not among those of ended.c.
  */
-#include "core/base/code.h"
-#include "hmem/hooks/entry_hook.h"
+#include "core/patch/code.h"
+#include "core/patch/entry_hook.h"
 #include "tests/gpu/gpu.h"
 
 #include <hmreg/loopback.h>
@@ -34,8 +34,8 @@ static const char *set_breakpoint(void)
 
     assert_non_null(at);
     assert_true(code_start());
-    assert_int_equal(code_write(&text, at, breakpoint, sizeof(breakpoint), PROT_READ | PROT_EXEC),
-                     0);
+    assert_int_equal(
+        code_write(&text, &(struct code_change){at, breakpoint, sizeof(breakpoint)}, 1), 0);
     return name;
 }
 

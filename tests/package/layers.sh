@@ -55,12 +55,13 @@ no_circle_of_calls() {
     }
 }
 
-# Of the core's folders one includes itself and those before it; stats and monitor, and table and cache,
-# do not know each other.
+# Of the core's folders one includes itself and those before it; those of one rank do not know each
+# other.
 core_in_order() {
     includes core | awk '
-        BEGIN { rank["base"] = rank["contract"] = 1; rank["stats"] = rank["monitor"] = 2; rank["context"] = 3
-                rank["group"] = 4; rank["mr"] = 5; rank["explicit"] = 6; rank["cache"] = rank["job"] = rank["remote"] = 7; rank["table"] = 8 }
+        BEGIN { rank["base"] = rank["contract"] = 1; rank["patch"] = rank["stats"] = 2; rank["monitor"] = 3
+                rank["context"] = 4; rank["group"] = 5; rank["mr"] = 6; rank["explicit"] = 7
+                rank["cache"] = rank["job"] = rank["remote"] = 8; rank["table"] = 9 }
         function folder(path) { split(path, part, "/"); return part[2] }
         $2 !~ /^core\// { next }
         { from = folder($1); to = folder($2) }
@@ -74,6 +75,43 @@ core_in_order() {
 # FOLDER PATTERN: of the other folders a folder's units include only what matches.
 includes_only() {
     ! includes "$1" | grep -vE " ($1/[a-z0-9_/]*|$2)\$"
+}
+
+# Of the monitor one kind does not know another, and none the choice among them.
+monitor_in_order() {
+    local kind bad=0
+    includes_only core/monitor/change 'core/base/[a-z_]*' || bad=1
+    for kind in counter memhooks userfaultfd; do
+        includes_only core/monitor/$kind 'core/(base|patch|monitor/change)/[a-z_0-9]*|kernel/counter/hmreg_counter' || bad=1
+    done
+    return $bad
+}
+
+# Of hmem's functions and data the core needs one table.
+core_needs_the_table_of_hmem() {
+    local needed
+    needed=$(comm -12 <(objects_of core | xargs nm --undefined-only --format=just-symbols | sort -u) \
+        <(objects_of hmem | xargs nm --defined-only --extern-only --format=just-symbols | sort -u))
+    [[ $needed == hmem_table ]] || { echo "$needed"; return 1; }
+}
+
+# internal.h lists what each source of the kernel module offers to the others.
+kfi_without_circles_of_calls() {
+    local loop
+    loop=$(awk '
+        FILENAME ~ /internal.h$/ {
+            if (match($0, /^\/\* [a-z]+\.c/)) maker = substr($0, 4, RLENGTH - 5)
+            if ($0 == "") maker = ""
+            if (maker != "" && match($0, /hmreg_kfi_[a-z_]+[(;]/)) of[substr($0, RSTART, RLENGTH - 1)] = maker
+            next
+        }
+        {
+            unit = FILENAME; sub(/.*\//, "", unit); sub(/\.c$/, "", unit)
+            while (match($0, /hmreg_kfi_[a-z_]+/)) {
+                name = substr($0, RSTART, RLENGTH); $0 = substr($0, RSTART + RLENGTH)
+                if (name in of && of[name] != unit) print unit, of[name]
+            }
+        }' kernel/kfi/internal.h kernel/kfi/*.c | tsort 2>&1 >/dev/null) || { printf '%s\n' "$loop"; return 1; }
 }
 
 # Each library's folder has a README that lists its contents.
@@ -121,12 +159,15 @@ for folder in preload tools bench; do
     fi
 done
 check layers__core_in_order core_in_order
+check layers__monitor_in_order monitor_in_order
+check layers__core_needs_the_table_of_hmem core_needs_the_table_of_hmem
+check layers__kfi_without_circles_of_calls kfi_without_circles_of_calls
 check layers__each_folder_has_a_readme each_folder_has_a_readme
 check layers__each_unit_in_a_readme each_unit_in_a_readme
 check layers__contracts_know_no_core includes_only core/contract 'none'
 check layers__core_knows_no_vendor_and_no_fabric includes_only core 'kernel/counter/hmreg_counter'
 check layers__vendors_know_the_base_only includes_only hmem \
-    'core/contract/hmem|core/base/(code|dmabuf|error|high_fd|maps|owned_fd|process|soname|thread)'
+    'core/contract/hmem|core/base/(dmabuf|error|high_fd|maps|owned_fd|process|soname|thread)|core/patch/(entry_hook|modules)'
 check layers__fabrics_know_errors_only includes_only providers \
     'core/contract/provider|core/base/(error|fault_cause|high_fd)'
 check layers__affinity_knows_errors_and_checks_only includes_only affinity 'core/base/(below|error)|core/contract/(order|provider)'

@@ -4,7 +4,7 @@
  */
 #include "tests/support/hook_holder.h"
 
-#include "core/monitor/change_queue.h"
+#include "core/monitor/change/change_queue.h"
 #include "tests/support/cache_fixture.h"
 
 #include <sys/mman.h>

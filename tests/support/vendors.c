@@ -318,12 +318,14 @@ static const struct hmem_ops rocr = VENDOR(HMREG_IFACE_ROCR, rocr);
 static const struct hmem_ops ze = VENDOR(HMREG_IFACE_ZE, ze);
 extern const struct hmem_ops hmem_system_ops;
 
-const struct hmem_ops *const hmem_vendors[] = {&hmem_system_ops, &cuda, &rocr, &ze, NULL};
+static const struct hmem_ops *const of_tests[] = {&hmem_system_ops, &cuda, &rocr, &ze, NULL};
 
-uint64_t hmem_libraries_loaded(void)
+static uint64_t libraries_loaded(void)
 {
     return loads;
 }
+
+const struct hmem_table hmem_table = {of_tests, hmem_listen, libraries_loaded};
 
 /* ---- for tests -------------------------------------------------------------------------- */
 

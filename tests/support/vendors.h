@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The tests' own vendors, for tests of the core: a hmem_vendors table with the real system and
+ * The tests' own vendors, for tests of the core: a hmem_table with the real system and
  * three with controlled results. Linked with hmreg_internal: an archive's table is used only if no
  * other object defines one. The fakes of tests/gpu replace a vendor's runtime; these replace a
  * vendor's file in hmem/. Several threads may query; claims are made, renewed and freed by one at a

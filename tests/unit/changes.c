@@ -4,7 +4,7 @@
  * push, or die there. The source is included, so that a test can be a producer that has not
  * finished.
  */
-#include "core/monitor/change_queue.c"
+#include "core/monitor/change/change_queue.c"
 
 #include "tests/support/test.h"
 

@@ -3,7 +3,7 @@
  * Code that is changed while threads execute it, and is never writable; and code that is changed
  * where that is not possible. Each case changes this program's own code, in a child.
  */
-#include "core/base/code.h"
+#include "core/patch/code.h"
 #include "core/base/process.h"
 
 #include "tests/support/code_filters.h"
@@ -72,14 +72,15 @@ static long change(const uint8_t *bytes)
 {
     struct code_text text = {0};
 
-    return code_write(&text, address(), bytes, BYTES, PROT_READ | PROT_EXEC);
+    return code_write(&text, &(struct code_change){address(), bytes, BYTES}, 1);
 }
 
 static bool change_by_twin(const uint8_t *bytes)
 {
     struct code_text text = {0};
 
-    return code_find(&text, address()) && code_replace_by_twin(&text, address(), bytes, BYTES);
+    return code_find(&text, address()) &&
+           code_replace_by_twin(&text, &(struct code_change){address(), bytes, BYTES}, 1);
 }
 
 static void must_change_by_twin(const uint8_t *bytes)
@@ -360,7 +361,7 @@ static void write_everywhere(void)
         memcpy(expected, code, sizeof(expected));
         memcpy(expected + place, bytes, sizeof(bytes));
         assert_int_equal(
-            code_write(&text, code + place, bytes, sizeof(bytes), PROT_READ | PROT_EXEC), 0);
+            code_write(&text, &(struct code_change){code + place, bytes, sizeof(bytes)}, 1), 0);
         assert_memory_equal(code, expected, sizeof(expected));
         bytes[0]++;
     }

@@ -4,7 +4,7 @@
  * functions whose bytes each case writes; other hooks in the same place; threads and signal
  * handlers in the function while it is hooked and unhooked.
  */
-#include "hmem/hooks/entry_hook.h"
+#include "core/patch/entry_hook.h"
 #include "tests/support/made.h"
 #include "tests/support/patch.h"
 
@@ -114,8 +114,12 @@ static void hook_twice(const struct made *made, unsigned long result)
     assert_false(entry_hook_is_whole(&hook));
     assert_int_equal(entry_hooks_install(&hook, 1), 0);
     assert_non_null(strstr(hook.why, "other code has changed it"));
-    assert_int_equal(code_write(&text, hook.site, hook.before, hook.size, PROT_READ | PROT_EXEC),
-                     0);
+    assert_int_equal(
+        code_write(&text,
+                   &(struct code_change){patch_site(&hook.patch), patch_before(&hook.patch),
+                                         patch_size(&hook.patch)},
+                   1),
+        0);
     assert_false(entry_hook_is_whole(&outer));
     assert_int_equal(made->call(result, 0), result);
 }
@@ -164,7 +168,7 @@ TEST(hook__branch_to_where_a_number_is_returned__stays)
     struct made made = make_branching((const uint8_t[]){0xb8, 4, 0, 0, 0, 0xc3});
 
     check_hooked(&made, 1, 0, 7);
-    assert_int_equal(hook.site - hook.function, 6);
+    assert_int_equal(patch_site(&hook.patch) - hook.function, 6);
     assert_true(install(&made));
     assert_int_equal(made.call(7, 0), 4); /* without the hook */
     assert_true(entry_hook_remove(&hook));
@@ -205,8 +209,8 @@ TEST(hook__filler_behind_a_return__is_the_pad)
 
     check_hooked(&made, 1, 2, 8);
     assert_int_equal(made.call(7, 2), 7);
-    assert_int_equal(hook.site - hook.function, 4);
-    assert_int_equal(hook.pad - hook.function, 21);
+    assert_int_equal(patch_site(&hook.patch) - hook.function, 4);
+    assert_int_equal(hook.patch.at - hook.function, 21);
     hook_twice(&other, 7);
 }
 
@@ -311,7 +315,7 @@ TEST(hook__landing_instruction__stays)
         MAKE(NO_FILLER, WORD(0xd503233fu), WORD(0xd28000e0u), WORD(0xd50323bfu), WORD(0xd65f03c0u));
 
     check_hooked(&bti, 1, 2, 7);
-    assert_ptr_equal(hook.site, hook.function + 4);
+    assert_ptr_equal(patch_site(&hook.patch), hook.function + 4);
     check_hooked(&signs, 1, 2, 7);
 }
 
@@ -356,7 +360,7 @@ TEST(hook__address_at_the_beginning__computed_by_the_original)
     struct made adr = make_at((const uint8_t *)test_adr, 8, NO_FILLER, PLACE);
 
     check_hooked(&driver, 1, 2, 7);
-    assert_ptr_equal(hook.site, hook.function);
+    assert_ptr_equal(patch_site(&hook.patch), hook.function);
     check_hooked(&adr, 1, 2, (unsigned long)code_of(&adr) + 8);
 }
 
@@ -382,8 +386,9 @@ static void check_site(const struct made *made, ptrdiff_t site, const char *what
     entry_hook_try(&tried, &(struct code_text){0});
     if (tried.why[0])
         fail_msg("%s %zu: %s", what, number, tried.why);
-    if (tried.site - tried.function != site)
-        fail_msg("%s %zu: the site is at %td", what, number, tried.site - tried.function);
+    if (patch_site(&tried.patch) - tried.function != site)
+        fail_msg("%s %zu: the site is at %td", what, number,
+                 patch_site(&tried.patch) - tried.function);
 }
 
 /* Each can follow OPEN. */

@@ -4,7 +4,7 @@
  * written before ours or after, to a function of that library which continues behind the jump and
  * which callers may call directly.
  */
-#include "hmem/hooks/entry_hook.h"
+#include "core/patch/entry_hook.h"
 #include "tests/support/made.h"
 #include "tests/support/redirect.h"
 
@@ -176,9 +176,12 @@ TEST(before__jump_into_another_library__hooked_there)
         overwrite(&made, own, COVERED);
         assert_false(entry_hook_is_whole(&hook));
         assert_int_equal(made.call(30, 12), SUM);
-        assert_int_equal(code_write(&(struct code_text){0}, hook.site, hook.before, hook.size,
-                                    PROT_READ | PROT_EXEC),
-                         0);
+        assert_int_equal(
+            code_write(&(struct code_text){0},
+                       &(struct code_change){patch_site(&hook.patch), patch_before(&hook.patch),
+                                             patch_size(&hook.patch)},
+                       1),
+            0);
         install(&made);
         assert_int_equal(made.call(30, 12), SUM + BY_HOOK);
         assert_true(entry_hook_remove(&hook));
@@ -451,8 +454,8 @@ static void check_shape(const struct shape *shape)
     memcpy(own, code_of(&made), COVERED);
     check_call(shape, &made, shape->result);
     install(&made);
-    if (hook.site - hook.function != shape->site)
-        fail_msg("%s: the site is at %td", shape->name, hook.site - hook.function);
+    if (patch_site(&hook.patch) - hook.function != shape->site)
+        fail_msg("%s: the site is at %td", shape->name, patch_site(&hook.patch) - hook.function);
     check_call(shape, &made, shape->result + BY_HOOK);
     covered = ucx_covers(&made);
     if (covered != shape->copied)

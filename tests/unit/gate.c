@@ -5,7 +5,7 @@
  * mark.
  */
 #include "core/base/process.h"
-#include "core/monitor/gate.h"
+#include "core/monitor/change/gate.h"
 #include "tests/support/test.h"
 
 #include <pthread.h>

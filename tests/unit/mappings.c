@@ -55,7 +55,7 @@ TEST(hooks__first__split_no_mapping_of_code)
     int before = mappings_with_sites();
 
     open_hooks();
-    before += code_moves() ? 2 : 0; /* their twins (core/base/code_twin.c) */
+    before += code_moves() ? 2 : 0; /* their twins (core/patch/code_twin.c) */
     assert_int_equal(mappings_with_sites(), before);
     memhooks_close();
     assert_int_equal(mappings_with_sites(), before);

@@ -331,13 +331,13 @@ static void change_last_byte(const char *file)
     opened_first();
     while (at && code[at] == before[at])
         at--;
-    at += 1 - HOOK_SITE_SIZE;
-    at -= at % HOOK_CODE_STEP;
+    at += 1 - CODE_BRANCH;
+    at -= at % SYSCALL_STEP;
     assert_true(at < sizeof(before));
     assert_true(fixture_key(fixture_map(1), 10) == 1);
     assert_true(fixture_stats().uncached == 0);
     memcpy(bytes, code + at, sizeof(bytes));
-    bytes[HOOK_SITE_SIZE - 1] ^= 0x40;
+    bytes[CODE_BRANCH - 1] ^= 0x40;
     if (!patch_bytes((void *)(uintptr_t)(code + at), bytes))
         _exit(ABSENT);
     fixture_key(fixture_map(1), 10);
@@ -354,7 +354,7 @@ static void change_their_last_byte(const char *file)
     assert_true(fixture_key(fixture_map(1), 10) == 1);
     assert_true(fixture_stats().uncached == 0);
     memcpy(bytes, (void *)munmap, sizeof(bytes));
-    bytes[HOOK_SITE_SIZE - 1] ^= 0x40;
+    bytes[CODE_BRANCH - 1] ^= 0x40;
     if (!patch_bytes((void *)munmap, bytes))
         _exit(ABSENT);
     fixture_key(fixture_map(1), 10);

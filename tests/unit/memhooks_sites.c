@@ -38,15 +38,15 @@ static bool changes_mappings(long number)
 }
 
 /* The instruction that enters the kernel. */
-static const uint8_t *kernel_entry(const uint8_t *enter, const uint8_t *site)
+static const uint8_t *kernel_entry(const struct syscall_site *site)
 {
-    return enter ? enter : HOOK_SITE_SIZE == 5 ? site + HOOK_SITE_SIZE : site;
+    return site->via ? site->via : CODE_BRANCH == 5 ? site->at + CODE_BRANCH : site->at;
 }
 
 static bool is_site(const uint8_t *entry)
 {
     for (size_t i = 0; i < found.sites.count; i++)
-        if (kernel_entry(found.sites.site[i].enter, found.sites.site[i].at) == entry)
+        if (kernel_entry(&found.sites.site[i].is) == entry)
             return true;
     return false;
 }
@@ -57,30 +57,30 @@ static bool is_exception(const char *file, long number)
     return strstr(file, "/ld-linux") && number == SYS_brk;
 }
 
-static void look_at(const char *file, const struct hook_entry *entry)
+static void look_at(const char *file, const struct syscall_site *site)
 {
     Dl_info info = {.dli_sname = NULL};
     const char *function = "a function without a name";
     const uint8_t *at;
 
-    if (!entry->site || !changes_mappings(entry->number))
+    if (!site->at || !changes_mappings(site->number))
         return;
-    at = kernel_entry(entry->enter, entry->site);
+    at = kernel_entry(site);
     found.entries++;
     if (dladdr(at, &info) && info.dli_sname)
         function = info.dli_sname;
-    if (is_site(at) || is_exception(file, entry->number))
+    if (is_site(at) || is_exception(file, site->number))
         return;
     print_message("%s: %p, near %s: system call %ld is not hooked\n", file, (const void *)at,
-                  function, entry->number);
+                  function, site->number);
     found.missed++;
 }
 
-static void count_places(const struct hook_code *code)
+static void count_places(const struct syscall_code *code)
 {
-    found.places += code->size / HOOK_CODE_STEP;
-    for (size_t at = hook_arch_next(code, 0); at < code->size;
-         at = hook_arch_next(code, at + HOOK_CODE_STEP))
+    found.places += code->size / SYSCALL_STEP;
+    for (size_t at = syscall_candidate(code, 0); at < code->size;
+         at = syscall_candidate(code, at + SYSCALL_STEP))
         found.looked_at++;
 }
 
@@ -90,16 +90,16 @@ static int look_into(struct dl_phdr_info *file, size_t size, void *arg)
         return 0;
     for (int i = 0; i < file->dlpi_phnum; i++) {
         const ElfW(Phdr) *segment = &file->dlpi_phdr[i];
-        struct hook_code code = {(uint8_t *)(file->dlpi_addr + segment->p_vaddr), segment->p_memsz,
-                                 false};
-        struct hook_entry entry;
+        struct syscall_code code = {(uint8_t *)(file->dlpi_addr + segment->p_vaddr),
+                                    segment->p_memsz, false};
+        struct syscall_site entry;
 
         if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X))
             continue;
         count_places(&code);
-        for (size_t at = 0; at < segment->p_memsz; at += HOOK_CODE_STEP)
-            if (hook_arch_enters(&code, at, &entry)) {
-                assert_int_equal(hook_arch_next(&code, at), at);
+        for (size_t at = 0; at < segment->p_memsz; at += SYSCALL_STEP)
+            if (syscall_is_at(&code, at, &entry)) {
+                assert_int_equal(syscall_candidate(&code, at), at);
                 look_at(file->dlpi_name, &entry);
             }
     }
@@ -129,17 +129,17 @@ TEST(enters__bytes_of_a_jumps_distance__only_if_the_jump_leads_elsewhere)
 {
     static const uint8_t jump_if[] = {0x0f, 0x85, 0x0f, 0x05, 0x00, 0x00};
     static uint8_t text[0x600];
-    struct hook_code code = {text, sizeof(text), false};
-    struct hook_entry entry;
+    struct syscall_code code = {text, sizeof(text), false};
+    struct syscall_site entry;
 
     memcpy(text + 16, jump_if, sizeof(jump_if));
-    assert_false(hook_arch_enters(&code, 18, &entry));
+    assert_false(syscall_is_at(&code, 18, &entry));
     code.size = 0x500;
-    assert_true(hook_arch_enters(&code, 18, &entry));
+    assert_true(syscall_is_at(&code, 18, &entry));
     code.size = sizeof(text);
     text[16] = 0xb8;
-    assert_true(hook_arch_enters(&code, 18, &entry));
-    assert_null(entry.site);
+    assert_true(syscall_is_at(&code, 18, &entry));
+    assert_null(entry.at);
 }
 
 /* Room for the jump is behind the instructions with which libc's wrappers fail. */
@@ -147,20 +147,20 @@ TEST(enters__function_of_unknown_size__its_end_is_found)
 {
     static const uint8_t fails[] = {0x83, 0xc8, 0xff, 0xc3};
     static uint8_t text[128] __attribute__((aligned(16)));
-    struct hook_code code = {text, sizeof(text), false};
-    struct hook_entry entry;
+    struct syscall_code code = {text, sizeof(text), false};
+    struct syscall_site entry;
 
     memset(text, 0x90, sizeof(text));
     memcpy(text + 2, (uint8_t[]){0x0f, 0x05}, 2);
-    assert_true(hook_arch_enters(&code, 2, &entry));
-    assert_null(entry.site);
+    assert_true(syscall_is_at(&code, 2, &entry));
+    assert_null(entry.at);
     memcpy(text + 80, fails, sizeof(fails)); /* too far away to be of the same function */
-    assert_true(hook_arch_enters(&code, 2, &entry));
-    assert_null(entry.site);
+    assert_true(syscall_is_at(&code, 2, &entry));
+    assert_null(entry.at);
     memcpy(text + 20, fails, sizeof(fails));
-    assert_true(hook_arch_enters(&code, 2, &entry));
-    assert_ptr_equal(entry.enter, text + 2);
-    assert_ptr_equal(entry.site, text + 32 - HOOK_SITE_SIZE);
+    assert_true(syscall_is_at(&code, 2, &entry));
+    assert_ptr_equal(entry.via, text + 2);
+    assert_ptr_equal(entry.at, text + 32 - CODE_BRANCH);
 }
 #endif
 
@@ -258,9 +258,8 @@ TEST(sites_find__linkers_text_alone__reads_nothing_beside_it)
     assert_ok(rc);
     assert_int_equal(there.count, found.sites.count);
     for (size_t i = 0; i < there.count; i++) {
-        assert_true(is_site(kernel_entry(there.site[i].enter, there.site[i].at)) ||
-                    is_in(there.site[i].at, text));
-        moved += is_in(there.site[i].at, text);
+        assert_true(is_site(kernel_entry(&there.site[i].is)) || is_in(there.site[i].is.at, text));
+        moved += is_in(there.site[i].is.at, text);
     }
     assert_true(moved >= 1);
 }
@@ -285,22 +284,27 @@ TEST(sites_find__files_in_a_hidden_namespace__refused)
 TEST(begins_with_jump__each_form__its_target)
 {
     static const struct {
-        uint8_t bytes[13];
-        bool is_jump;
+        uint8_t bytes[17];
+        size_t size;
     } forms[] = {
-        {{0xe9, 0x00, 0x01, 0x00, 0x00}, true},
-        {{0x49, 0xbb, 1, 2, 3, 4, 5, 6, 7, 8, 0x41, 0xff, 0xe3}, true}, /* by %r11: libfabric */
-        {{0x48, 0xb8, 1, 2, 3, 4, 5, 6, 7, 8, 0xff, 0xe0}, true},       /* by %rax: UCX, far */
-        {{0x48, 0xb8, 1, 2, 3, 4, 5, 6, 7, 8, 0x0f, 0x05}, false},
-        {{0xb8, 0x0b, 0x00, 0x00, 0x00, 0x0f, 0x05}, false},
+        {{0xe9, 0x00, 0x01, 0x00, 0x00}, 5},
+        {{0x49, 0xbb, 1, 2, 3, 4, 5, 6, 7, 8, 0x41, 0xff, 0xe3}, 13}, /* by %r11: libfabric */
+        {{0x48, 0xb8, 1, 2, 3, 4, 5, 6, 7, 8, 0xff, 0xe0}, 12},       /* by %rax: UCX, far */
+        {{0x48, 0xb8, 1, 2, 3, 4, 5, 6, 7, 8, 0x0f, 0x05}, 0},
+        {{0xb8, 0x0b, 0x00, 0x00, 0x00, 0x0f, 0x05}, 0},
     };
 
     for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-        uintptr_t target = 0;
+        size_t size;
+        const uint8_t *to = code_leads_to(forms[i].bytes, sizeof(forms[i].bytes), &size);
 
-        assert_int_equal(hook_arch_begins_with_jump(forms[i].bytes, &target), forms[i].is_jump);
-        if (forms[i].is_jump)
-            assert_int_equal(target, i ? 0x0807060504030201 : (uintptr_t)forms[i].bytes + 0x105);
+        if (!forms[i].size) {
+            assert_null(to);
+            continue;
+        }
+        assert_int_equal(size, forms[i].size);
+        assert_int_equal((uintptr_t)to, i ? 0x0807060504030201 : (uintptr_t)forms[i].bytes + 0x105);
+        assert_null(code_leads_to(forms[i].bytes, size - 1, &size));
     }
 }
 #else

@@ -3,7 +3,7 @@
  * Several users of userfaultfd: two libraries in one process, a parent and its child, one library
  * after the other. Each receives the changes of its own memory, and no watch outlives its library.
  */
-#include "core/monitor/sharing.h"
+#include "core/monitor/change/sharing.h"
 #include "tests/support/cache_fixture.h"
 
 #include <sys/mman.h>

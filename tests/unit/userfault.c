@@ -5,7 +5,7 @@
  * And how the thread begins, ends and rests.
  */
 #include "core/base/maps.h"
-#include "core/monitor/change_queue.h"
+#include "core/monitor/change/change_queue.h"
 #include "core/monitor/monitor.h"
 
 #include "tests/support/test.h"

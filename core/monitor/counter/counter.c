@@ -29,10 +29,10 @@
 #include "core/base/error.h"
 #include "core/base/process.h"
 #include "core/base/thread.h"
-#include "core/monitor/change_queue.h"
+#include "core/monitor/change/change_queue.h"
 #include "core/monitor/counter/device.h"
 #include "core/monitor/counter/slots.h"
-#include "core/monitor/sharing.h"
+#include "core/monitor/change/sharing.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -7,7 +7,7 @@
 #ifndef HMREG_CORE_MONITOR_COUNTER_COUNTER_H
 #define HMREG_CORE_MONITOR_COUNTER_COUNTER_H
 
-#include "core/monitor/gate.h"
+#include "core/monitor/change/gate.h"
 
 #include <stdbool.h>
 #include <stdint.h>

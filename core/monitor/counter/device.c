@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/high_fd.h"
-#include "core/monitor/change_queue.h"
+#include "core/monitor/change/change_queue.h"
 
 #include <errno.h>
 #include <fcntl.h>

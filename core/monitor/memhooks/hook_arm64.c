@@ -32,6 +32,7 @@
  * There is no red zone below the stack pointer.
  */
 #include "core/monitor/memhooks/hook_arch.h"
+#include "core/patch/stub.h"
 
 #if defined(__aarch64__) && defined(__LP64__)
 
@@ -39,117 +40,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-#define SVC        0xd4000001u /* svc #0 */
-#define SVC_NUMBER 0x001fffe0u /* the immediate, 0 in SVC; the kernel ignores it */
-
-/* ---- reading code ----------------------------------------------------------------------- */
-
-static uint32_t word_at(const uint8_t *at)
-{
-    uint32_t word;
-
-    memcpy(&word, at, sizeof(word));
-    return word;
-}
-
-static bool is_branch(uint32_t word)
-{
-    return (word & 0xfc000000) == 0x14000000; /* b */
-}
-
-const uint8_t *hook_arch_target(const uint8_t *site)
-{
-    uint32_t word = word_at(site);
-    int32_t distance = (int32_t)(word << 6) >> 4;
-
-    return is_branch(word) ? site + distance : NULL;
-}
-
-/* Is the next instruction reached only from elsewhere, or after a call? */
-static bool leaves(uint32_t word)
-{
-    return (word & 0x7c000000) == 0x14000000 || /* b, bl */
-           (word & 0xfe000000) == 0xd6000000;   /* br, blr, ret */
-}
-
-/* Finds the number that the code before a site loads into x8, in plain cases only: any instruction
- * with 8 in a register field that may be a destination ends the search. */
-static long number_before(const uint8_t *code, size_t at)
-{
-    for (size_t back = 4; back <= at && back <= 64; back += 4) {
-        uint32_t word = word_at(code + at - back);
-
-        if ((word & 0x7fe0001f) == 0x52800008) /* mov x8 or w8, #number */
-            return word >> 5 & 0xffff;
-        if (leaves(word) || (word & 0x1f) == 8 || (word >> 10 & 0x1f) == 8)
-            return HOOK_ANY_CALL;
-    }
-    return HOOK_ANY_CALL;
-}
-
-bool hook_arch_enters(const struct hook_code *searched, size_t at, struct hook_entry *out)
-{
-    uint8_t *code = searched->start;
-    const uint8_t *target;
-
-    if (at + HOOK_SITE_SIZE > searched->size)
-        return false;
-    *out = (struct hook_entry){.site = NULL};
-    if ((word_at(code + at) & ~SVC_NUMBER) == SVC) {
-        out->site = word_at(code + at) == SVC ? code + at : NULL;
-        out->number = number_before(code, at);
-        return true;
-    }
-    out->site = code + at;
-    target = hook_arch_target(code + at); /* a target within this code is no stub */
-    return target && (target < code || target >= code + searched->size) &&
-           hook_stub_number(target, &out->number);
-}
-
-size_t hook_arch_next(const struct hook_code *searched, size_t at)
-{
-    return at < searched->size ? at : searched->size;
-}
-
-void hook_arch_enter_bytes(const uint8_t *enter, const uint8_t *site, uint8_t jump[HOOK_ENTER_SIZE],
-                           uint8_t before[HOOK_ENTER_SIZE])
-{
-}
-
-/* movz and movk of one register, then br: how other libraries load a far address. */
-static bool begins_with_far_jump(const uint8_t *function, uintptr_t *target)
-{
-    uint32_t word = word_at(function), reg = word & 0x1f;
-    uint64_t value = 0;
-
-    while ((word & 0xdf80001f) == (0xd2800000 | reg)) {
-        unsigned shift = (word >> 21 & 3) * 16;
-        bool keep = word & 0x20000000; /* movk */
-
-        value = keep ? value & ~(UINT64_C(0xffff) << shift) : 0;
-        value |= (uint64_t)(word >> 5 & 0xffff) << shift;
-        function += 4;
-        word = word_at(function);
-    }
-    *target = value;
-    return word == (0xd61f0000 | reg << 5);
-}
-
-bool hook_arch_begins_with_jump(const uint8_t *function, uintptr_t *target)
-{
-    uint32_t word = word_at(function);
-
-    if (is_branch(word)) {
-        *target = (uintptr_t)hook_arch_target(function);
-        return true;
-    }
-    if ((word & 0xffffffe0) == 0x58000040 && /* ldr xN, the eight bytes after the next; br xN */
-        word_at(function + 4) == (0xd61f0000 | (word & 0x1f) << 5)) {
-        memcpy(target, function + 8, sizeof(*target));
-        return true;
-    }
-    return begins_with_far_jump(function, target);
-}
+#define SVC 0xd4000001u /* svc #0 */
 
 /* ---- the stub --------------------------------------------------------------------------- */
 
@@ -158,7 +49,7 @@ _Static_assert(offsetof(struct hook_state, inside) == 8, "the stub's offset");
 _Static_assert(offsetof(struct hook_state, watched) == 16, "the stub's offset");
 _Static_assert(offsetof(struct hook_state, granules) == 64, "the stub's offset");
 _Static_assert(HOOK_GRANULE_SHIFT == 21 && HOOK_GRANULES == 65536, "the stub's numbers");
-_Static_assert(sizeof(struct hook_stub_header) == 24, "the stub's header");
+_Static_assert(sizeof(struct stub_header) == 24, "the stub's header");
 _Static_assert(SYS_shmat == 196 && SYS_brk == 214 && SYS_munmap == 215 && SYS_mremap == 216 &&
                    SYS_mmap == 222 && SYS_madvise == 233,
                "the stub's numbers");
@@ -291,24 +182,24 @@ size_t hook_arch_stub_size(long number)
     return (size_t)(hook_stub_end - hook_stub);
 }
 
-const char *hook_arch_make_stub(uint8_t *to, const struct hook_entry *entry,
+const char *hook_arch_make_stub(uint8_t *to, const struct syscall_site *site,
                                 struct hook_state *state)
 {
-    size_t size = hook_arch_stub_size(entry->number);
-    uint8_t *leave = to + size - 2 * HOOK_SITE_SIZE, *back = leave + HOOK_SITE_SIZE;
-    const uint8_t *another = hook_arch_target(entry->site); /* copy's stub */
-    struct hook_stub_header header = {
+    size_t size = hook_arch_stub_size(site->number);
+    uint8_t *leave = to + size - 2 * CODE_BRANCH, *back = leave + CODE_BRANCH;
+    const uint8_t *another = code_target(site->at); /* copy's stub */
+    struct stub_header header = {
         .state = state,
-        .number = (uint32_t)entry->number,
+        .number = (uint32_t)site->number,
         .next = another ? (int32_t)(another - to - (ptrdiff_t)sizeof(header)) : 0,
-        .magic = HOOK_STUB_MAGIC,
+        .magic = STUB_MAGIC,
     };
 
     memcpy(to, hook_stub, size);
     memcpy(to, &header, sizeof(header));
     memcpy(leave, &(uint32_t){SVC}, sizeof(uint32_t));
     if ((another && !code_branch(leave, leave, another)) ||
-        !code_branch(back, back, entry->site + HOOK_SITE_SIZE))
+        !code_branch(back, back, site->at + CODE_BRANCH))
         return "another hook of it is too far away";
     return NULL;
 }

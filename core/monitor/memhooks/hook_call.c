@@ -10,8 +10,8 @@
 #include "core/monitor/memhooks/hook_call.h"
 
 #include "core/base/kernel_call.h"
-#include "core/monitor/change_queue.h"
-#include "core/monitor/gate.h"
+#include "core/monitor/change/change_queue.h"
+#include "core/monitor/change/gate.h"
 #include "core/monitor/memhooks/hook_arch.h"
 
 #include <errno.h>

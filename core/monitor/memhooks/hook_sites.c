@@ -20,16 +20,12 @@
 #include "core/monitor/memhooks/hook_sites.h"
 
 #include "core/base/error.h"
-#include "core/monitor/memhooks/hook_arch.h"
-#include "core/monitor/memhooks/modules.h"
+#include "core/patch/modules.h"
+#include "core/patch/stub.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <limits.h>
 #include <link.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
@@ -56,113 +52,37 @@ struct wanted {
     bool is_searched; /* the resolved function */
 };
 
-/* ---- loaded files ----------------------------------------------------------------------- */
-
-/* The executable segment of a loaded file. */
+/* The text of a file, or one function of it. */
 struct text {
-    const char *file; /* "": the program */
-    uintptr_t start, end;
-    int protection;   /* PROT_* */
-    bool is_function; /* struct hook_code */
+    struct module_text in;
+    bool is_function; /* struct syscall_code */
 };
 
-struct text_search {
-    uintptr_t address;
-    struct text *found;
-};
+/* ---- system calls -------------------------------------------------------------------- */
 
-static int protection_of(const ElfW(Phdr) * segment)
+static bool is_stub_jump(const uint8_t *at, long number)
 {
-    return (segment->p_flags & PF_R ? PROT_READ : 0) | (segment->p_flags & PF_W ? PROT_WRITE : 0) |
-           (segment->p_flags & PF_X ? PROT_EXEC : 0);
-}
-
-static int look_for_text(struct dl_phdr_info *file, size_t size, void *arg)
-{
-    struct text_search *search = arg;
-
-    for (int i = 0; i < file->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &file->dlpi_phdr[i];
-        uintptr_t start = file->dlpi_addr + segment->p_vaddr;
-
-        if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X))
-            continue;
-        if (search->address < start || search->address - start >= segment->p_memsz)
-            continue;
-        *search->found = (struct text){file->dlpi_name ? file->dlpi_name : "", start,
-                                       start + segment->p_memsz, protection_of(segment), false};
-        return 1;
-    }
-    return 0;
-}
-
-static bool text_of(uintptr_t address, struct text *out)
-{
-    struct text_search search = {address, out};
-
-    return dl_iterate_phdr(look_for_text, &search) == 1;
-}
-
-static int look_for_linker(struct dl_phdr_info *file, size_t size, void *arg)
-{
-    struct text_search *search = arg;
-
-    if (file->dlpi_addr != search->address)
-        return 0;
-    for (int i = 0; i < file->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &file->dlpi_phdr[i];
-
-        if (segment->p_type == PT_LOAD && segment->p_flags & PF_X)
-            *search->found = (struct text){file->dlpi_name, file->dlpi_addr + segment->p_vaddr,
-                                           file->dlpi_addr + segment->p_vaddr + segment->p_memsz,
-                                           protection_of(segment), false};
-    }
-    return 1;
-}
-
-/* Finds the dynamic linker's text. False: this program has no dynamic linker. */
-static bool linkers_text(struct text *out)
-{
-    struct text_search search = {modules_linker(), out};
-
-    return search.address && dl_iterate_phdr(look_for_linker, &search) == 1;
-}
-
-/* ---- entries of the kernel -------------------------------------------------------------- */
-
-bool hook_is_stub(const uint8_t *at, long number)
-{
-    const uint8_t *stub = hook_arch_target(at);
+    const uint8_t *stub = code_target(at);
     long found;
 
-    return stub && hook_stub_number(stub, &found) && found == number;
+    return stub && stub_number(stub, &found) && found == number;
 }
 
-static struct hook_code code_of(const struct text *text)
+static struct syscall_code code_of(const struct text *text)
 {
-    return (struct hook_code){(uint8_t *)text->start, text->end - text->start, text->is_function};
+    return (struct syscall_code){(uint8_t *)(uintptr_t)text->in.start,
+                                 text->in.end - text->in.start, text->is_function};
 }
 
-/* Finds the first entry at *at or behind it, and sets *at to its place. False: there is none. */
-static bool next_entry(const struct hook_code *code, size_t *at, struct hook_entry *out)
-{
-    for (*at = hook_arch_next(code, *at); *at < code->size;
-         *at = hook_arch_next(code, *at + HOOK_CODE_STEP))
-        if (hook_arch_enters(code, *at, out))
-            return true;
-    return false;
-}
-
-static int add_site(struct hook_sites *sites, const struct wanted *wanted, const struct text *text,
-                    const struct hook_entry *entry)
+static int add_site(struct hook_sites *sites, const struct wanted *wanted,
+                    const struct syscall_site *site)
 {
     for (size_t i = 0; i < sites->count; i++)
-        if (sites->site[i].at == entry->site)
+        if (sites->site[i].is.at == site->at)
             return 0;
     if (sites->count == HOOK_SITES_MAX)
         return hmreg_fail(-EOPNOTSUPP, "memhooks: more than %d places to hook", HOOK_SITES_MAX);
-    sites->site[sites->count++] = (struct hook_site){wanted->name, entry->site, entry->enter,
-                                                     entry->number, text->protection};
+    sites->site[sites->count++] = (struct hook_site){wanted->name, *site};
     return 0;
 }
 
@@ -172,13 +92,13 @@ static int add_site(struct hook_sites *sites, const struct wanted *wanted, const
 static int add_sites(struct hook_sites *sites, const struct wanted *wanted, const struct text *text,
                      unsigned *found, unsigned *others)
 {
-    struct hook_code code = code_of(text);
-    struct hook_entry entry;
+    struct syscall_code code = code_of(text);
+    struct syscall_site site;
     int rc = 0;
 
-    for (size_t at = 0; !rc && next_entry(&code, &at, &entry); at += HOOK_CODE_STEP) {
-        if (entry.site && (entry.number == wanted->number || entry.number == HOOK_ANY_CALL)) {
-            rc = add_site(sites, wanted, text, &entry);
+    for (size_t at = 0; !rc && syscall_next(&code, &at, &site); at += SYSCALL_STEP) {
+        if (site.at && (site.number == wanted->number || site.number == SYSCALL_ANY)) {
+            rc = add_site(sites, wanted, &site);
             ++*found;
         } else {
             ++*others;
@@ -192,7 +112,7 @@ static int add_sites(struct hook_sites *sites, const struct wanted *wanted, cons
 static int refuse(const struct wanted *wanted, const struct text *text, const char *why)
 {
     return hmreg_fail(-EOPNOTSUPP, "memhooks: %s() of %s %s; use userfaultfd or import",
-                      wanted->name, text->file[0] ? text->file : "this program", why);
+                      wanted->name, text->in.file[0] ? text->in.file : "this program", why);
 }
 
 /* Is this one of the hooked system calls? */
@@ -211,17 +131,17 @@ static bool changes_mappings(long number)
 static int find_in_file(struct hook_sites *sites, const struct wanted *wanted,
                         const struct text *text)
 {
-    struct hook_code code = code_of(text);
-    struct hook_entry entry;
+    struct syscall_code code = code_of(text);
+    struct syscall_site site;
     int rc = 0;
 
-    for (size_t at = 0; !rc && next_entry(&code, &at, &entry); at += HOOK_CODE_STEP) {
-        if (!entry.site || entry.number == HOOK_ANY_CALL)
+    for (size_t at = 0; !rc && syscall_next(&code, &at, &site); at += SYSCALL_STEP) {
+        if (!site.at || site.number == SYSCALL_ANY)
             return refuse(wanted, text,
                           "has been put before libc's and enters the kernel in a form that cannot "
                           "be hooked");
-        if (changes_mappings(entry.number))
-            rc = add_site(sites, wanted, text, &entry);
+        if (changes_mappings(site.number))
+            rc = add_site(sites, wanted, &site);
     }
     return rc;
 }
@@ -235,7 +155,7 @@ static void rely_on(struct hook_sites *sites, const uint8_t *function)
     if (sites->starts == HOOK_SITES_MAX)
         return;
     sites->start[sites->starts].at = function;
-    memcpy(sites->start[sites->starts++].bytes, function, HOOK_SITE_SIZE);
+    memcpy(sites->start[sites->starts++].bytes, function, CODE_BRANCH);
 }
 
 /* Handles a jump that another library has put over the beginning of libc's function. *found:
@@ -243,22 +163,23 @@ static void rely_on(struct hook_sites *sites, const uint8_t *function)
 static int find_behind_jump(struct hook_sites *sites, const struct wanted *wanted,
                             const struct text *own, unsigned *found)
 {
-    const uint8_t *function = (const uint8_t *)own->start;
-    struct text other = {.file = ""};
-    uintptr_t target;
+    const uint8_t *function = (const uint8_t *)(uintptr_t)own->in.start, *to;
+    struct text other = {.is_function = false};
+    size_t size;
     int rc;
 
-    if (!hook_arch_begins_with_jump(function, &target) || hook_is_stub(function, wanted->number))
+    to = code_leads_to(function, own->in.end - own->in.start, &size);
+    if (!to || is_stub_jump(function, wanted->number))
         return 0;
-    if (!text_of(target, &other))
+    if (!module_text((uintptr_t)to, &other.in))
         return refuse(wanted, own, "begins with a jump to code that is in no file");
-    if (strcmp(other.file, own->file) == 0)
+    if (strcmp(other.in.file, own->in.file) == 0)
         return 0;
     rc = find_in_file(sites, wanted, &other);
     if (!rc && sites->others == HOOK_OTHERS_MAX)
         rc = refuse(wanted, own, "begins with one more jump to another library");
     if (!rc) {
-        sites->other[sites->others++] = (const uint8_t *)target;
+        sites->other[sites->others++] = to;
         ++*found;
     }
     return rc;
@@ -286,7 +207,7 @@ static int find_in_function(struct hook_sites *sites, const struct wanted *wante
     if (found && !stays)
         return refuse(wanted, text, "enters the kernel itself, in a file that may be unloaded");
     if (found)
-        rely_on(sites, (const uint8_t *)text->start);
+        rely_on(sites, (const uint8_t *)(uintptr_t)text->in.start);
     return 0;
 }
 
@@ -309,14 +230,14 @@ static bool is_libc(const struct module *module)
 static int find_by_symbol(struct search *search, struct wanted *wanted, const struct module *module,
                           const ElfW(Sym) * symbol)
 {
-    struct text text = {module->file, .protection = PROT_READ | PROT_EXEC}, segment;
+    struct text text = {{.file = module->file}, symbol->st_size};
+    struct module_text segment;
 
-    text.start = module->map->l_addr + symbol->st_value;
-    text.end = text.start + (symbol->st_size ? symbol->st_size : UNKNOWN_SIZE);
-    text.is_function = symbol->st_size;
-    if (!symbol->st_size && text_of(text.start, &segment) && text.end > segment.end)
-        text.end = segment.end;
-    wanted->is_searched |= text.start == wanted->resolved;
+    text.in.start = module->map->l_addr + symbol->st_value;
+    text.in.end = text.in.start + (symbol->st_size ? symbol->st_size : UNKNOWN_SIZE);
+    if (!symbol->st_size && module_text(text.in.start, &segment) && text.in.end > segment.end)
+        text.in.end = segment.end;
+    wanted->is_searched |= text.in.start == wanted->resolved;
     if (!module->all_stay)
         return refuse(wanted, &text, "was loaded by dlmopen(3) and cannot be hooked");
     if (ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC)
@@ -353,15 +274,15 @@ static int look_into(const struct module *module, void *arg)
  * in find_in_function(). */
 static int find_resolved(struct hook_sites *sites, const struct wanted *wanted, bool must)
 {
-    struct text text = {.file = ""};
+    struct text text = {{.file = ""}, false};
 
     if (!wanted->resolved || wanted->is_searched)
         return 0;
-    if (!text_of(wanted->resolved, &text))
+    if (!module_text(wanted->resolved, &text.in))
         return refuse(wanted, &text, "is not in any loaded file");
-    text.start = wanted->resolved;
-    if (text.end - text.start > UNKNOWN_SIZE)
-        text.end = text.start + UNKNOWN_SIZE;
+    text.in.start = wanted->resolved;
+    if (text.in.end - text.in.start > UNKNOWN_SIZE)
+        text.in.end = text.in.start + UNKNOWN_SIZE;
     return find_in_function(sites, wanted, &text, must, true);
 }
 
@@ -373,57 +294,24 @@ static int find_linkers(struct hook_sites *sites)
                                           {"mmap", 0, SYS_mmap, false}};
     const size_t count = sizeof(calls) / sizeof(calls[0]);
     unsigned found[sizeof(calls) / sizeof(calls[0])] = {0};
-    struct hook_code code;
-    struct hook_entry entry;
-    struct text text;
+    struct syscall_code code;
+    struct syscall_site site;
+    struct text text = {.is_function = false};
     int rc = 0;
 
-    if (!linkers_text(&text))
+    if (!modules_linker(&text.in))
         return 0;
     code = code_of(&text);
-    for (size_t at = 0; !rc && next_entry(&code, &at, &entry); at += HOOK_CODE_STEP)
+    for (size_t at = 0; !rc && syscall_next(&code, &at, &site); at += SYSCALL_STEP)
         for (size_t i = 0; !rc && i < count; i++)
-            if (entry.site && entry.number == calls[i].number) {
-                rc = add_site(sites, &calls[i], &text, &entry);
+            if (site.at && site.number == calls[i].number) {
+                rc = add_site(sites, &calls[i], &site);
                 found[i]++;
             }
     for (size_t i = 0; !rc && i < count; i++)
         if (!found[i])
             rc = refuse(&calls[i], &text, "is in no form that can be hooked");
     return rc;
-}
-
-struct name_search {
-    uintptr_t address;
-    char name[PATH_MAX];
-};
-
-static int copy_name(struct dl_phdr_info *file, size_t size, void *arg)
-{
-    struct name_search *search = arg;
-    struct text text;
-    struct text_search of = {search->address, &text};
-
-    if (!look_for_text(file, size, &of))
-        return 0;
-    snprintf(search->name, sizeof(search->name), "%s", text.file);
-    return 1;
-}
-
-/* Another library's file, to which a jump leads, must not be unloaded. The linker's lists are not
- * locked here: dlopen(3) takes a lock that comes before theirs. */
-static __attribute__((noinline)) int keep_loaded(const uint8_t *code)
-{
-    struct name_search search = {.address = (uintptr_t)code};
-    void *file = NULL;
-
-    if (dl_iterate_phdr(copy_name, &search) == 1 && search.name[0])
-        file = dlopen(search.name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-    if (file)
-        dlclose(file);
-    return file || !search.name[0]
-               ? 0
-               : hmreg_fail(-EBUSY, "memhooks: %s is being unloaded", search.name);
 }
 
 int hook_sites_find(struct hook_sites *out)
@@ -438,7 +326,7 @@ int hook_sites_find(struct hook_sites *out)
         {"brk", (uintptr_t)brk, SYS_brk, false},
         {"shmat", (uintptr_t)shmat, SYS_shmat, false},
         {"process_madvise", (uintptr_t)process_madvise, SYS_process_madvise, false},
-        {"syscall", (uintptr_t)syscall, HOOK_ANY_CALL, false},
+        {"syscall", (uintptr_t)syscall, SYSCALL_ANY, false},
     };
     const size_t count = sizeof(wanted) / sizeof(wanted[0]);
     struct hook_sites sites = {.count = 0};
@@ -450,7 +338,9 @@ int hook_sites_find(struct hook_sites *out)
         rc = find_resolved(&sites, &wanted[i], !search.has_libc);
     rc = rc ? rc : find_linkers(&sites);
     for (size_t i = 0; !rc && i < sites.others; i++)
-        rc = keep_loaded(sites.other[i]);
+        if (!module_keep(sites.other[i]))
+            rc = hmreg_fail(-EBUSY, "memhooks: a library that hooks libc's functions is being "
+                                    "unloaded");
     if (!rc)
         *out = sites;
     return rc;

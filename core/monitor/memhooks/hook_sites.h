@@ -3,7 +3,7 @@
  * Finds the places where libc, and code that interposes libc's functions, enters the kernel to
  * change mappings. A site is one instruction there that a jump to a stub (hook_stubs.h) can replace
  * without moving any other instruction; what follows the system call (errno, the heap's end) stays
- * libc's. hook_arch.h says which instruction that is on each processor.
+ * libc's. core/patch/syscalls.h says which instruction that is on each processor.
  *
  * Other libraries put jumps at the beginning of functions (UCX does when it is loaded), possibly
  * over a site. Then the file they jump to must enter the kernel only in sites, or through libc's
@@ -12,24 +12,21 @@
 #ifndef HMREG_CORE_MONITOR_MEMHOOKS_HOOK_SITES_H
 #define HMREG_CORE_MONITOR_MEMHOOKS_HOOK_SITES_H
 
-#include "core/monitor/memhooks/hook_arch.h"
+#include "core/patch/syscalls.h"
 
 #define HOOK_SITES_MAX  40
 #define HOOK_OTHERS_MAX 9
 
 struct hook_site {
     const char *function;
-    uint8_t *at;
-    uint8_t *enter; /* as in struct hook_entry */
-    long number;    /* number of the system call, or HOOK_ANY_CALL */
-    int protection; /* PROT_*, of its segment */
+    struct syscall_site is;
 };
 
 /* The beginning of a function with a site, or with another library's jump to code that has sites.
  * Another hook that is put there later would bypass them. */
 struct hook_start {
     const uint8_t *at;
-    uint8_t bytes[HOOK_SITE_SIZE];
+    uint8_t bytes[CODE_BRANCH];
 };
 
 struct hook_sites {
@@ -42,9 +39,5 @@ struct hook_sites {
 /* Finds all sites. -EOPNOTSUPP: the error text names a function that cannot be hooked, and why.
  * -EBUSY: a file with sites is being unloaded. */
 int hook_sites_find(struct hook_sites *out);
-
-/* Does the instruction jump to a stub for this system call, of this copy of the library or another?
- */
-bool hook_is_stub(const uint8_t *at, long number);
 
 #endif

@@ -5,54 +5,9 @@
 #include "core/monitor/memhooks/hook_state.h"
 
 #include "core/base/error.h"
-#include "core/base/high_fd.h"
 #include "core/base/process.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/uio.h>
-#include <unistd.h>
-
-/* Through a pipe: process_vm_readv(2) pins the page, and with the first pin of a process the kernel
- * begins to look at each page in each fork(2), which takes a tenth longer. */
-bool hook_read(uintptr_t from, void *to, size_t size)
-{
-    struct iovec local = {to, size}, remote = {(void *)from, size};
-    int ends[2];
-    bool done;
-
-    if (high_fd_pair(pipe2(ends, O_CLOEXEC), ends))
-        return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)size;
-    done = write(ends[1], (const void *)from, size) == (ssize_t)size &&
-           read(ends[0], to, size) == (ssize_t)size;
-    close(ends[0]);
-    close(ends[1]);
-    return done;
-}
-
-static bool read_header(const uint8_t *stub, struct hook_stub_header *out)
-{
-    return hook_read((uintptr_t)stub - sizeof(*out), out, sizeof(*out)) &&
-           out->magic == HOOK_STUB_MAGIC;
-}
-
-bool hook_stub_number(const uint8_t *stub, long *number)
-{
-    struct hook_stub_header header;
-
-    if (!read_header(stub, &header))
-        return false;
-    *number = (int32_t)header.number;
-    return true;
-}
-
-const uint8_t *hook_stub_next(const uint8_t *stub)
-{
-    struct hook_stub_header header;
-
-    return read_header(stub, &header) && header.next ? stub + header.next : NULL;
-}
 
 struct hook_state *hook_state_get(void)
 {

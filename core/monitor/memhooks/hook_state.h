@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What stubs read, and what other code reads of a stub: the process's table of watched memory, and
- * the header before each stub, by which another copy of the library recognizes it.
+ * What stubs read: the process's table of watched memory.
  */
 #ifndef HMREG_CORE_MONITOR_MEMHOOKS_HOOK_STATE_H
 #define HMREG_CORE_MONITOR_MEMHOOKS_HOOK_STATE_H
@@ -60,27 +59,5 @@ struct hook_state *hook_state_get(void);
 /* Begins to count calls in the process of this epoch, if it does not count there yet: calls of
  * earlier hooks may still be under way. */
 void hook_state_name(struct hook_state *state, uint64_t epoch);
-
-#define HOOK_STUB_MAGIC 0x35486d68 /* every layout of header and stub has a number of its own */
-
-/* Directly before a stub's entry. */
-struct hook_stub_header {
-    struct hook_state *state;
-    uint32_t number; /* number of the site's system call; all ones: any */
-    int32_t next;    /* the entry of another copy's stub, to which this one leaves, less our own
-                        entry; 0: it makes the system call */
-    uint32_t unused;
-    uint32_t magic;
-};
-
-/* Lets the kernel read memory that may be unmapped. */
-bool hook_read(uintptr_t from, void *to, size_t size);
-
-/* Reads a stub's system call number from its header, which may be unmapped. False: it is no stub.
- */
-bool hook_stub_number(const uint8_t *stub, long *number);
-
-/* Returns the stub of another copy to which a stub leaves. NULL: to none, or it is no stub. */
-const uint8_t *hook_stub_next(const uint8_t *stub);
 
 #endif

@@ -11,6 +11,8 @@
 #include "core/base/error.h"
 #include "core/base/kernel_call.h"
 #include "core/monitor/memhooks/hook_arch.h"
+#include "core/patch/patch.h"
+#include "core/patch/stub.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -42,12 +44,10 @@ static int seal_islands(void)
 /* A site with its stub. Kept for ever, as the stub is, and reused when the site's instruction is
  * the same again. */
 struct hooked {
-    struct hook_site site;
+    const char *function;
     const uint8_t *stub;
-    uint8_t before[HOOK_SITE_SIZE], after[HOOK_SITE_SIZE];
-    uint8_t over[HOOK_SITE_SIZE]; /* another copy's jump, whose stub leads to ours */
-    /* At site.enter, if there is one. */
-    uint8_t enter_before[HOOK_ENTER_SIZE], enter_after[HOOK_ENTER_SIZE];
+    struct patch patch;
+    uint8_t over[CODE_BRANCH]; /* another copy's branch, whose stub leads to ours */
     bool placed;
 };
 
@@ -68,83 +68,69 @@ static struct {
 } code_now[5 * HOOK_SITES_MAX];
 static atomic_size_t code_count; /* 0: nothing to compare */
 
-static int make_stub(struct hooked *hook, struct hook_state *state)
+static int make_stub(struct hooked *hook, const struct syscall_site *site, struct hook_state *state)
 {
-    const struct hook_site *site = &hook->site;
-    struct hook_entry entry = {site->at, site->enter, site->number};
-    uint8_t *at = code_take_room(&islands, site->at, hook_arch_stub_size(site->number));
-    const char *why = at ? hook_arch_make_stub(at, &entry, state) : "no addresses are free";
+    uint8_t *room = code_take_room(&islands, site->at, hook_arch_stub_size(site->number));
+    const char *why = room ? hook_arch_make_stub(room, site, state) : "no addresses are free";
 
-    if (why)
-        return hmreg_fail(-EOPNOTSUPP,
-                          "memhooks: no code can be put within a jump of %s(): %s; use userfaultfd "
-                          "or import",
-                          site->function, why);
-    hook->stub = at + sizeof(struct hook_stub_header);
-    memcpy(hook->before, site->at, HOOK_SITE_SIZE);
-    code_branch(hook->after, site->at, hook->stub);
-    if (site->enter)
-        hook_arch_enter_bytes(site->enter, site->at, hook->enter_after, hook->enter_before);
-    return 0;
+    hook->stub = room ? room + sizeof(struct stub_header) : NULL;
+    if (!why && !patch_make(&hook->patch, hook->stub))
+        why = "no addresses are free";
+    return why ? hmreg_fail(-EOPNOTSUPP,
+                            "memhooks: no code can be put within a jump of %s(): %s; use "
+                            "userfaultfd or import",
+                            hook->function, why)
+               : 0;
 }
 
-static bool reads(const struct hooked *hook, const uint8_t *instruction)
+static bool reads(const struct hooked *hook, const uint8_t *branch)
 {
-    return memcmp(hook->site.at, instruction, HOOK_SITE_SIZE) == 0;
-}
-
-/* Does the code before the site read so? */
-static bool enters(const struct hooked *hook, const uint8_t *instruction)
-{
-    return memcmp(hook->site.enter, instruction, HOOK_ENTER_SIZE) == 0;
-}
-
-static bool is_reached(const struct hooked *hook)
-{
-    return !hook->site.enter || enters(hook, hook->enter_after);
+    return memcmp(hook->patch.at, branch, CODE_BRANCH) == 0;
 }
 
 #define CHAIN_MOST 64 /* stubs of other copies before ours */
 
-/* Another copy's stub leaves to the stub whose jump it replaced. */
-static bool leads_to(const uint8_t *site, const uint8_t *stub)
+/* Another copy's stub leaves to the stub whose branch it replaced. */
+static bool leads_to(const uint8_t *branch, const uint8_t *stub)
 {
-    const uint8_t *at = hook_arch_target(site);
+    const uint8_t *at = code_target(branch);
 
     for (int i = 0; at && at != stub && i < CHAIN_MOST; i++)
-        at = hook_stub_next(at);
+        at = stub_next(at);
     return at == stub;
 }
 
-/* Does the site's jump lead to our stub? No stub changes: one jump's stubs are looked at once. */
+/* Does the site lead to our stub? No stub changes: one branch's stubs are looked at once. */
 static bool leads_to_ours(struct hooked *hook)
 {
-    if (!is_reached(hook))
+    if (!patch_is_reached(&hook->patch))
         return false;
-    if (reads(hook, hook->after) || reads(hook, hook->over))
+    if (reads(hook, hook->patch.after) || reads(hook, hook->over))
         return true;
-    if (!leads_to(hook->site.at, hook->stub))
+    if (!leads_to(hook->patch.at, hook->stub))
         return false;
-    memcpy(hook->over, hook->site.at, HOOK_SITE_SIZE);
+    memcpy(hook->over, hook->patch.at, CODE_BRANCH);
     return true;
 }
 
 /* Does its stub do for the site as it is now? A stub that leaves to what it replaced does for that
- * only. A jump at a site that is not reached matters to none: it is what another copy, or this one,
- * has left there. In a forked child our own jump is in place already. */
-static bool fits(struct hooked *hook, const struct hook_site *site)
+ * only. A branch that is not reached matters to none: it is what another copy, or this one, has
+ * left there. In a forked child our own branch is in place already. */
+static bool fits(struct hooked *hook, const struct syscall_site *site)
 {
-    if (hook->site.at != site->at)
+    const struct patch *patch = &hook->patch;
+
+    if (patch->at != site->at)
         return false;
-    if (site->enter)
-        return hook->site.enter == site->enter;
-    return leads_to_ours(hook) || (!hook->site.enter && reads(hook, hook->before));
+    if (site->via)
+        return patch->via == site->via;
+    return leads_to_ours(hook) || (!patch->via && reads(hook, patch->before));
 }
 
 static struct hooked *find_hooked(const struct hook_site *site)
 {
     for (size_t i = 0; i < hooked_count; i++)
-        if (fits(&hooked[i], site))
+        if (fits(&hooked[i], &site->is))
             return &hooked[i];
     return NULL;
 }
@@ -159,79 +145,17 @@ static int add_hooked(const struct hook_site *site, struct hook_state *state)
             -EOPNOTSUPP,
             "memhooks: other code keeps changing the code of %s(), so it cannot be hooked",
             site->function);
-    *hook = (struct hooked){.site = *site};
-    if (!(site->enter ? code_can_replace(site->enter, HOOK_ENTER_SIZE)
-                      : code_can_replace(site->at, HOOK_SITE_SIZE)))
+    *hook = (struct hooked){.function = site->function,
+                            .patch = {.at = site->is.at, .via = site->is.via}};
+    if (!patch_is_possible(&hook->patch))
         return hmreg_fail(-EOPNOTSUPP,
                           "memhooks: the code of %s() cannot be patched atomically; use "
                           "userfaultfd or import",
                           site->function);
-    rc = make_stub(hook, state);
+    rc = make_stub(hook, &site->is, state);
     if (!rc)
         hooked_count++;
     return rc;
-}
-
-/* ---- changing code ---------------------------------------------------------------------- */
-
-/* The last mapping found, since most sites are in the same one. Cleared by each install and
- * removal, as mappings may have changed. */
-static struct code_text mapping;
-
-static long write_at(const struct hooked *hook, uint8_t *at, const uint8_t *expected,
-                     const uint8_t *bytes, size_t size)
-{
-    if (memcmp(at, expected, size) != 0)
-        return -EBUSY;
-    return code_write(&mapping, at, bytes, size, hook->site.protection);
-}
-
-/* Writes our jumps where they are not, if the code is as it was; first the one that no code reaches
- * without the other. */
-static long place(struct hooked *hook)
-{
-    const struct hook_site *site = &hook->site;
-    long rc = 0;
-
-    if (leads_to_ours(hook))
-        return 0;
-    if (!is_reached(hook))
-        memcpy(hook->before, site->at, HOOK_SITE_SIZE);
-    if (!reads(hook, hook->after))
-        rc = write_at(hook, site->at, hook->before, hook->after, HOOK_SITE_SIZE);
-    if (!rc && !is_reached(hook))
-        rc = write_at(hook, site->enter, hook->enter_before, hook->enter_after, HOOK_ENTER_SIZE);
-    return rc;
-}
-
-/* Puts the file's bytes behind the first one, so that the instruction is whole without the probe.
- */
-static void mend(struct hooked *hook)
-{
-    const struct hook_site *site = &hook->site;
-
-    if (site->enter &&
-        code_is_probed(site->enter, hook->enter_after, hook->enter_before, HOOK_ENTER_SIZE))
-        write_at(hook, site->enter + 1, hook->enter_after + 1, hook->enter_before + 1,
-                 HOOK_ENTER_SIZE - 1);
-    else if (!site->enter && code_is_probed(site->at, hook->after, hook->before, HOOK_SITE_SIZE))
-        write_at(hook, site->at + 1, hook->after + 1, hook->before + 1, HOOK_SITE_SIZE - 1);
-}
-
-/* Restores the code where it is still ours. A jump behind a function stays, for threads that are
- * about to execute it: without the jump to it, no other thread does. Writing it again protects its
- * code, if that failed before. */
-static void restore(struct hooked *hook)
-{
-    const struct hook_site *site = &hook->site;
-
-    mend(hook);
-    if (!site->enter)
-        write_at(hook, site->at, hook->after, hook->before, HOOK_SITE_SIZE);
-    else if (!enters(hook, hook->enter_after))
-        write_at(hook, site->at, hook->after, hook->after, HOOK_SITE_SIZE);
-    else if (reads(hook, hook->after))
-        write_at(hook, site->enter, hook->enter_after, hook->enter_before, HOOK_ENTER_SIZE);
 }
 
 /* ---- all sites -------------------------------------------------------------------------- */
@@ -249,25 +173,27 @@ static int make_stubs(const struct hook_sites *sites, struct hook_state *state)
 
 void hook_stubs_mend(void)
 {
-    mapping = (struct code_text){.start = 0};
+    struct code_text text = {.start = 0};
+
     for (size_t i = 0; i < hooked_count; i++)
         if (hooked[i].placed)
-            mend(&hooked[i]);
+            patch_mend(&hooked[i].patch, &text);
 }
 
 static void restore_sites(void)
 {
-    mapping = (struct code_text){.start = 0};
+    struct code_text text = {.start = 0};
+
     for (size_t i = 0; i < hooked_count; i++) {
         if (hooked[i].placed)
-            restore(&hooked[i]);
+            patch_restore(&hooked[i].patch, &text);
         hooked[i].placed = false;
     }
     start_count = 0;
     atomic_store(&code_count, 0);
 }
 
-_Static_assert(HOOK_SITE_SIZE == 4 || HOOK_SITE_SIZE == 5, "a site's bytes are in bytes_at()");
+_Static_assert(CODE_BRANCH == 4 || CODE_BRANCH == 5, "a site's bytes are in bytes_at()");
 
 /* Assembled in a register: through memory each load would wait for the stores before it, and
  * hook_stubs_look_whole() would take 60 ns instead of 15. */
@@ -276,7 +202,7 @@ static uint64_t bytes_at(const uint8_t *at)
     uint32_t first;
 
     memcpy(&first, at, sizeof(first));
-    return first | (uint64_t)(HOOK_SITE_SIZE > 4 ? at[HOOK_SITE_SIZE - 1] : 0) << 32;
+    return first | (uint64_t)(CODE_BRANCH > 4 ? at[CODE_BRANCH - 1] : 0) << 32;
 }
 
 static size_t expect(size_t count, const uint8_t *at, const uint8_t *bytes)
@@ -292,12 +218,14 @@ static void expect_all(void)
     size_t count = 0;
 
     for (size_t i = 0; i < hooked_count; i++) {
+        const struct patch *patch = &hooked[i].patch;
+
         if (!hooked[i].placed)
             continue;
-        count = expect(count, hooked[i].site.at,
-                       reads(&hooked[i], hooked[i].over) ? hooked[i].over : hooked[i].after);
-        if (hooked[i].site.enter)
-            count = expect(count, hooked[i].site.enter, hooked[i].site.enter);
+        count = expect(count, patch->at,
+                       reads(&hooked[i], hooked[i].over) ? hooked[i].over : patch->after);
+        if (patch->via)
+            count = expect(count, patch->via, patch->via);
     }
     for (size_t i = 0; i < start_count; i++)
         count = expect(count, starts[i].at, starts[i].bytes);
@@ -308,10 +236,10 @@ static void expect_all(void)
 static bool has_site(const struct hook_sites *sites, const uint8_t *function)
 {
     for (size_t i = 0; i < sites->count; i++) {
-        const struct hook_site *site = &sites->site[i];
-        const uint8_t *changed = site->enter ? site->enter : site->at;
+        const struct syscall_site *site = &sites->site[i].is;
+        const uint8_t *changed = site->via ? site->via : site->at;
 
-        if (changed >= function && changed < function + HOOK_SITE_SIZE)
+        if (changed >= function && changed < function + CODE_BRANCH)
             return true;
     }
     return false;
@@ -329,37 +257,69 @@ static void rely_on(const struct hook_sites *sites)
     expect_all();
 }
 
-static int place_jump(struct hooked *hook)
+static int fail_placing(const struct hooked *hook)
 {
-    long rc = place(hook);
+    return hmreg_fail(-EOPNOTSUPP,
+                      "memhooks: the code of %s() cannot be changed: %s; use "
+                      "userfaultfd or import",
+                      hook->function, strerror(-hook->patch.error));
+}
 
-    hook->placed = !rc || reads(hook, hook->after); /* even if its code is still writable */
-    if (rc)
-        return hmreg_fail(-EOPNOTSUPP,
-                          "memhooks: the code of %s() cannot be changed: %s; use "
-                          "userfaultfd or import",
-                          hook->site.function, strerror((int)-rc));
+/* What lies in a pad that is not reached is overwritten. */
+static int place(struct hooked *const hooks[], size_t count)
+{
+    struct code_text text = {.start = 0};
+    struct patch *patches[HOOK_SITES_MAX];
+    size_t some = 0;
+    int rc = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        struct patch *patch = &hooks[i]->patch;
+
+        if (!patch_is_reached(patch))
+            memcpy(patch->before, patch->at, CODE_BRANCH);
+        patch->error = 0;
+        if (!leads_to_ours(hooks[i]))
+            patches[some++] = patch;
+    }
+    patch_place(patches, some, &text);
+    for (size_t i = 0; i < count; i++) {
+        hooks[i]->placed = !hooks[i]->patch.error || reads(hooks[i], hooks[i]->patch.after);
+        if (!rc && hooks[i]->patch.error)
+            rc = fail_placing(hooks[i]);
+    }
+    return rc;
+}
+
+/* Each site's hook, in the order of addresses, in which it costs least to place them. */
+static int find_all(const struct hook_sites *sites, struct hooked *out[HOOK_SITES_MAX])
+{
+    for (size_t i = 0; i < sites->count; i++) {
+        struct hooked *hook = find_hooked(&sites->site[i]);
+        size_t at = i;
+
+        if (!hook)
+            return hmreg_fail(-EOPNOTSUPP, "memhooks: other code is just changing the code of %s()",
+                              sites->site[i].function);
+        for (; at && out[at - 1]->patch.at > hook->patch.at; at--)
+            out[at] = out[at - 1];
+        out[at] = hook;
+    }
     return 0;
 }
 
 int hook_stubs_install(const struct hook_sites *sites, struct hook_state *state)
 {
+    struct hooked *hooks[HOOK_SITES_MAX];
     int rc;
 
     if (!code_start())
         return hmreg_fail(-EOPNOTSUPP, "memhooks: membarrier(2) cannot synchronize code: an old "
                                        "kernel, or a filter of system calls; use userfaultfd or "
                                        "import");
-    rc = seal_islands(); /* islands of a failed attempt */
-    mapping = (struct code_text){.start = 0};
-    for (size_t i = 0; !rc && i < sites->count; i++) {
-        struct hooked *hook = find_hooked(&sites->site[i]);
-
-        if (!hook)
-            rc = make_stubs(sites, state);
-        if (!rc)
-            rc = place_jump(hook ? hook : find_hooked(&sites->site[i]));
-    }
+    rc = make_stubs(sites, state);
+    rc = rc ? rc : find_all(sites, hooks);
+    rc = rc ? rc : place(hooks, sites->count);
     failed = rc;
     if (rc)
         restore_sites();
@@ -374,7 +334,7 @@ bool hook_stubs_are_whole(void)
         if (hooked[i].placed && !leads_to_ours(&hooked[i]))
             return false;
     for (size_t i = 0; i < start_count; i++)
-        if (memcmp(starts[i].at, starts[i].bytes, HOOK_SITE_SIZE) != 0)
+        if (memcmp(starts[i].at, starts[i].bytes, CODE_BRANCH) != 0)
             return false;
     return !failed;
 }

@@ -13,6 +13,7 @@
  * register.
  */
 #include "core/monitor/memhooks/hook_arch.h"
+#include "core/patch/stub.h"
 
 #if defined(__x86_64__) && defined(__LP64__)
 
@@ -20,233 +21,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-#define JUMP       0xe9 /* followed by four bytes, the distance from the instruction's end */
-#define SHORT_JUMP 0xeb /* followed by one byte */
-
-static const uint8_t system_call[HOOK_ENTER_SIZE] = {0x0f, 0x05};
-
-/* ---- reading code ----------------------------------------------------------------------- */
-
-#define JUMP_IF      6 /* bytes of a conditional jump: 0x0f, 0x80 to 0x8f, and the distance */
-#define JUMP_IF_CODE 2
-
-/* Are the bytes a conditional jump's distance, which leads to this code? A `syscall` is
- * nothing of the kind: what follows it would have to be the distance's upper bytes. */
-static bool is_distance(const struct hook_code *code, size_t at)
-{
-    for (size_t back = JUMP_IF_CODE; back < JUMP_IF - 1 && back <= at; back++) {
-        const uint8_t *jump = code->start + at - back;
-        int32_t distance;
-
-        if (at - back + JUMP_IF > code->size || jump[0] != 0x0f || (jump[1] & 0xf0) != 0x80)
-            continue;
-        memcpy(&distance, jump + JUMP_IF_CODE, sizeof(distance));
-        if ((size_t)((ptrdiff_t)(at - back + JUMP_IF) + distance) < code->size)
-            return true;
-    }
-    return false;
-}
-
-static bool has_syscall(const struct hook_code *code, size_t at)
-{
-    return code->start[at] == 0x0f && code->start[at + 1] == 0x05 && !is_distance(code, at);
-}
-
-const uint8_t *hook_arch_target(const uint8_t *site)
-{
-    int32_t distance;
-
-    memcpy(&distance, site + 1, sizeof(distance));
-    return site[0] == JUMP ? site + HOOK_SITE_SIZE + distance : NULL;
-}
-
-static bool is_stub_jump(const uint8_t *site, long *number)
-{
-    const uint8_t *target = hook_arch_target(site);
-
-    return target && hook_stub_number(target, number);
-}
-
-/* mov 8(%rsp),%r9: syscall(2) loads its last argument. */
-static const uint8_t fetch_last[HOOK_SITE_SIZE] = {0x4c, 0x8b, 0x4c, 0x24, 0x08};
-
-/* Is the instruction before `syscall` one that a stub can execute, or a jump to a stub? *number is
- * set in any case. first: no byte precedes it. After a byte 0x40 to 0x4f it would be part of
- * another instruction: mov $x,%r8d. */
-static bool is_before_site(const uint8_t *site, bool first, long *number)
-{
-    uint32_t value;
-
-    *number = HOOK_ANY_CALL;
-    if (site[0] == JUMP)
-        return is_stub_jump(site, number);
-    if (!first && (site[-1] & 0xf0) == 0x40)
-        return false;
-    memcpy(&value, site + 1, sizeof(value));
-    if (site[0] == 0xb8)
-        *number = (long)value;
-    return site[0] == 0xb8 || memcmp(site, fetch_last, HOOK_SITE_SIZE) == 0;
-}
-
-/* The size of an instruction that does nothing, as assemblers and linkers put them between
- * functions. 0: it is none. */
-static size_t filler_size(const uint8_t *at, const uint8_t *end)
-{
-    static const uint8_t forms[][8] = {{0x0f, 0x1f, 0x84, 0},
-                                       {0x0f, 0x1f, 0x80, 0},
-                                       {0x0f, 0x1f, 0x44, 0},
-                                       {0x0f, 0x1f, 0x40, 0},
-                                       {0x0f, 0x1f, 0x00},
-                                       {0x90},
-                                       {0xcc}};
-    static const uint8_t sizes[] = {8, 7, 5, 4, 3, 1, 1};
-    size_t prefixes = 0;
-
-    while (at + prefixes < end && (at[prefixes] == 0x66 || at[prefixes] == 0x2e))
-        prefixes++;
-    at += prefixes;
-    for (size_t i = 0; i < sizeof(sizes); i++)
-        if (sizes[i] <= end - at && memcmp(at, forms[i], sizes[i]) == 0)
-            return prefixes + sizes[i];
-    return 0;
-}
-
-static bool is_filler(const uint8_t *at, const uint8_t *end)
-{
-    while (at < end) {
-        size_t size = filler_size(at, end);
-
-        if (!size)
-            return false;
-        at += size;
-    }
-    return true;
-}
-
-#define FUNCTIONS_ALIGN 16
-
-static uint8_t *next_function(const uint8_t *end)
-{
-    return (uint8_t *)(((uintptr_t)end + FUNCTIONS_ALIGN - 1) & ~(uintptr_t)(FUNCTIONS_ALIGN - 1));
-}
-
-/* Finds the end of the function around `syscall`: known, or behind the instructions with which
- * libc's wrappers fail: or $-1,%eax or mov $-1,%eax; ret. NULL: not found. */
-static const uint8_t *end_of_function(const struct hook_code *code, size_t at)
-{
-    static const uint8_t fails[][4] = {{0x83, 0xc8, 0xff, 0xc3}, {0xff, 0xff, 0xff, 0xc3}};
-
-    if (code->is_function)
-        return code->start + code->size;
-    for (size_t i = at + 2; i + sizeof(fails[0]) <= code->size && i < at + 64; i++)
-        if (memcmp(code->start + i, fails[0], sizeof(fails[0])) == 0 ||
-            memcmp(code->start + i, fails[1], sizeof(fails[1])) == 0)
-            return code->start + i + sizeof(fails[0]);
-    return NULL;
-}
-
-static bool is_near(const uint8_t *enter, const uint8_t *site)
-{
-    return site - enter - HOOK_ENTER_SIZE <= INT8_MAX && site > enter;
-}
-
-/* Finds the last bytes before the next function, if no code executes them. A jump to a stub is
- * there from the last time that the function was hooked. The bytes behind the code are on a page of
- * the code, since functions are aligned. */
-static uint8_t *find_room(const struct hook_code *code, size_t at)
-{
-    const uint8_t *end = end_of_function(code, at), *enter = code->start + at;
-    uint8_t *next, *site;
-    long number;
-
-    if (!end)
-        return NULL;
-    next = next_function(end);
-    site = next - HOOK_SITE_SIZE;
-    if (site < end || !is_near(enter, site) || !code_can_replace(enter, HOOK_ENTER_SIZE) ||
-        (!code->is_function && next > code->start + code->size))
-        return NULL;
-    return is_filler(end, next) || is_stub_jump(site, &number) ? site : NULL;
-}
-
-/* Is this a short jump to a jump to a stub? */
-static bool is_hooked(const struct hook_code *code, size_t at, struct hook_entry *out)
-{
-    uint8_t *enter = code->start + at, *site = enter + HOOK_ENTER_SIZE + (int8_t)enter[1];
-    uint8_t *end = code->start + code->size;
-
-    if (enter[0] != SHORT_JUMP || site < enter ||
-        site + HOOK_SITE_SIZE > (code->is_function ? next_function(end) : end))
-        return false;
-    *out = (struct hook_entry){.site = site};
-    return is_stub_jump(site, &out->number);
-}
-
-bool hook_arch_enters(const struct hook_code *code, size_t at, struct hook_entry *out)
-{
-    uint8_t *enter = code->start + at, *before = enter - HOOK_SITE_SIZE;
-    bool fits = false;
-
-    if (at + HOOK_ENTER_SIZE > code->size)
-        return false;
-    if (is_hooked(code, at, out))
-        return true;
-    if (!has_syscall(code, at))
-        return false;
-    *out = (struct hook_entry){.number = HOOK_ANY_CALL};
-    if (at >= HOOK_SITE_SIZE)
-        fits = is_before_site(before, at == HOOK_SITE_SIZE, &out->number);
-    if (at >= HOOK_SITE_SIZE && before[0] == JUMP) { /* a stub's: or an unknown hook's */
-        out->site = fits ? before : NULL;
-        return true;
-    }
-    out->site = find_room(code, at);
-    if (out->site)
-        out->enter = enter;
-    else if (fits && at != HOOK_SITE_SIZE)
-        out->site = before;
-    return true;
-}
-
-static size_t find_byte(const struct hook_code *code, size_t from, size_t end, uint8_t byte)
-{
-    const uint8_t *found = from < end ? memchr(code->start + from, byte, end - from) : NULL;
-
-    return found ? (size_t)(found - code->start) : end;
-}
-
-/* Of `syscall` the second byte is the rarer one. */
-size_t hook_arch_next(const struct hook_code *code, size_t at)
-{
-    size_t second = find_byte(code, at + 1, code->size, system_call[1]);
-
-    return find_byte(code, at, second < code->size ? second - 1 : code->size, SHORT_JUMP);
-}
-
-void hook_arch_enter_bytes(const uint8_t *enter, const uint8_t *site, uint8_t jump[HOOK_ENTER_SIZE],
-                           uint8_t before[HOOK_ENTER_SIZE])
-{
-    memcpy(before, system_call, HOOK_ENTER_SIZE);
-    jump[0] = SHORT_JUMP;
-    jump[1] = (uint8_t)(site - enter - HOOK_ENTER_SIZE);
-}
-
-/* A near jump or, as other libraries write it if the target is far, one through %r11 (libfabric) or
- * %rax (UCX). */
-bool hook_arch_begins_with_jump(const uint8_t *function, uintptr_t *target)
-{
-    static const uint8_t by_r11[3] = {0x41, 0xff, 0xe3}, by_rax[2] = {0xff, 0xe0};
-    int32_t distance;
-
-    memcpy(&distance, function + 1, sizeof(distance));
-    *target = (uintptr_t)function + HOOK_SITE_SIZE + (uintptr_t)(intptr_t)distance;
-    if ((function[0] == 0x49 && function[1] == 0xbb && !memcmp(function + 10, by_r11, 3)) ||
-        (function[0] == 0x48 && function[1] == 0xb8 && !memcmp(function + 10, by_rax, 2)))
-        memcpy(target, function + 2, sizeof(*target));
-    else if (function[0] != JUMP)
-        return false;
-    return true;
-}
+static const uint8_t system_call[CODE_SHORT] = {0x0f, 0x05};
 
 /* ---- templates -------------------------------------------------------------------------- */
 
@@ -265,9 +40,9 @@ _Static_assert(HOOK_FRAME_MARKED == 24 && HOOK_FRAME_UNMARKED == UINT64_C(1) << 
                    HOOK_COUNT_BITS == 40,
                "the stubs' numbers");
 
-_Static_assert(sizeof(struct hook_stub_header) == 24, "the stubs' offset");
-_Static_assert(offsetof(struct hook_stub_header, number) == 8, "the stubs' offset");
-_Static_assert(offsetof(struct hook_stub_header, next) == 12, "the stubs' offset");
+_Static_assert(sizeof(struct stub_header) == 24, "the stubs' offset");
+_Static_assert(offsetof(struct stub_header, number) == 8, "the stubs' offset");
+_Static_assert(offsetof(struct stub_header, next) == 12, "the stubs' offset");
 
 /*
  * hook_begin: the header, and at the entry %r11 = the state.
@@ -562,7 +337,7 @@ static const struct stub_template *template_of(long number)
         CHANGING(SYS_mmap, mmap),
         CHANGING(SYS_shmat, shmat),
         {SYS_madvise, hook_madvise, NULL, NULL, NULL, hook_madvise_end},
-        CHANGING(HOOK_ANY_CALL, syscall),
+        CHANGING(SYSCALL_ANY, syscall),
     };
     static const struct stub_template other = CHANGING(0, other);
 
@@ -583,15 +358,15 @@ size_t hook_arch_stub_size(long number)
 
 /* Writes the instruction after which `syscall` is executed: the site's, or one that restores what
  * the stub may have changed. */
-static void write_instruction(uint8_t *to, const struct hook_entry *entry)
+static void write_instruction(uint8_t *to, const struct syscall_site *site)
 {
-    static const uint8_t nothing[HOOK_SITE_SIZE] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
-    uint32_t number = (uint32_t)entry->number;
+    static const uint8_t nothing[CODE_BRANCH] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
+    uint32_t number = (uint32_t)site->number;
 
-    if (!entry->enter) {
-        memcpy(to, entry->site, HOOK_SITE_SIZE);
-    } else if (entry->number == HOOK_ANY_CALL) {
-        memcpy(to, nothing, HOOK_SITE_SIZE);
+    if (!site->via) {
+        memcpy(to, site->at, CODE_BRANCH);
+    } else if (site->number == SYSCALL_ANY) {
+        memcpy(to, nothing, CODE_BRANCH);
     } else {
         to[0] = 0xb8; /* mov $number,%eax */
         memcpy(to + 1, &number, sizeof(number));
@@ -599,49 +374,48 @@ static void write_instruction(uint8_t *to, const struct hook_entry *entry)
 }
 
 /* The same where the stub has moved the stack pointer, in eight bytes. */
-static void write_in_frame(uint8_t *to, const struct hook_entry *entry)
+static void write_in_frame(uint8_t *to, const struct syscall_site *site)
 {
     static const uint8_t fetch[8] = {0x4c, 0x8b, 0x8c, 0x24, 8 + 160}; /* mov 168(%rsp),%r9 */
     static const uint8_t nothing[3] = {0x0f, 0x1f, 0x00};
 
-    write_instruction(to, entry);
-    memcpy(to + HOOK_SITE_SIZE, nothing, sizeof(nothing));
-    if (memcmp(to, fetch_last, HOOK_SITE_SIZE) == 0)
+    write_instruction(to, site);
+    memcpy(to + CODE_BRANCH, nothing, sizeof(nothing));
+    if (memcmp(to, syscall_fetch_last, CODE_BRANCH) == 0)
         memcpy(to, fetch, sizeof(fetch));
 }
 
 /* Where a stub continues: behind the `syscall`, or at it. */
-static const uint8_t *address_behind(const struct hook_entry *entry)
+static const uint8_t *address_behind(const struct syscall_site *site)
 {
-    return entry->enter ? entry->enter + HOOK_ENTER_SIZE
-                        : entry->site + HOOK_SITE_SIZE + HOOK_ENTER_SIZE;
+    return site->via ? site->via + CODE_SHORT : site->at + CODE_BRANCH + CODE_SHORT;
 }
 
 #define LEAVE 12 /* bytes behind label 5 */
 
 /* For a call that is not counted. */
-static bool write_leave(uint8_t *to, const struct hook_entry *entry)
+static bool write_leave(uint8_t *to, const struct syscall_site *site)
 {
-    uint8_t *back = to + HOOK_SITE_SIZE;
+    uint8_t *back = to + CODE_BRANCH;
 
-    write_instruction(to, entry);
-    if (!entry->enter)
-        return code_branch(back, back, address_behind(entry) - HOOK_ENTER_SIZE);
-    memcpy(back, system_call, HOOK_ENTER_SIZE);
-    back += HOOK_ENTER_SIZE;
-    return code_branch(back, back, address_behind(entry));
+    write_instruction(to, site);
+    if (!site->via)
+        return code_branch(back, back, address_behind(site) - CODE_SHORT);
+    memcpy(back, system_call, CODE_SHORT);
+    back += CODE_SHORT;
+    return code_branch(back, back, address_behind(site));
 }
 
 static bool write_ends(uint8_t *to, const struct stub_template *template,
-                       const struct hook_entry *entry)
+                       const struct syscall_site *site)
 {
     uint8_t *leave = to + (template->end - template->start) - LEAVE, *back;
 
     if (!template->call)
-        return write_leave(leave, entry);
+        return write_leave(leave, site);
     back = to + (template->back - template->start);
-    write_in_frame(to + (template->call - template->start), entry);
-    return code_branch(back, back, address_behind(entry)) && write_leave(leave, entry);
+    write_in_frame(to + (template->call - template->start), site);
+    return code_branch(back, back, address_behind(site)) && write_leave(leave, site);
 }
 
 #define CALL 10 /* bytes: an instruction of 8, and `syscall` */
@@ -662,21 +436,21 @@ static bool write_chain(uint8_t *to, const struct stub_template *template, const
     return code_branch(back, back, target) && code_branch(leave, leave, target);
 }
 
-const char *hook_arch_make_stub(uint8_t *to, const struct hook_entry *entry,
+const char *hook_arch_make_stub(uint8_t *to, const struct syscall_site *site,
                                 struct hook_state *state)
 {
-    const struct stub_template *template = template_of(entry->number);
-    const uint8_t *another = entry->enter ? NULL : hook_arch_target(entry->site);
-    struct hook_stub_header header = {
+    const struct stub_template *template = template_of(site->number);
+    const uint8_t *another = site->via ? NULL : code_target(site->at);
+    struct stub_header header = {
         .state = state,
-        .number = (uint32_t)entry->number,
+        .number = (uint32_t)site->number,
         .next = another ? (int32_t)(another - to - (ptrdiff_t)sizeof(header)) : 0,
-        .magic = HOOK_STUB_MAGIC,
+        .magic = STUB_MAGIC,
     };
 
-    memcpy(to, template->start, hook_arch_stub_size(entry->number));
+    memcpy(to, template->start, hook_arch_stub_size(site->number));
     memcpy(to, &header, sizeof(header));
-    if (!(another ? write_chain(to, template, another) : write_ends(to, template, entry)))
+    if (!(another ? write_chain(to, template, another) : write_ends(to, template, site)))
         return "another hook of it is too far away";
     return NULL;
 }

@@ -10,10 +10,11 @@
 
 #include "core/base/error.h"
 #include "core/base/process.h"
+#include "core/monitor/memhooks/bypass.h"
 #include "core/monitor/memhooks/hook_arch.h"
 #include "core/monitor/memhooks/hook_call.h"
 #include "core/monitor/memhooks/hook_stubs.h"
-#include "core/monitor/memhooks/modules.h"
+#include "core/patch/modules.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -81,7 +82,7 @@ static int start(const struct hook_sites *sites, uint64_t epoch, const struct mo
 /* Nothing is known to change mappings past the hooks? */
 static int check_bypass(void)
 {
-    const char *file = "", *what = modules_bypass(&file);
+    const char *file = "", *what = bypass_find(&file);
 
     return what ? hmreg_fail(-EOPNOTSUPP,
                              "memhooks: %s (%s) changes mappings past libc; use userfaultfd or "

@@ -36,13 +36,13 @@
  */
 #include "core/monitor/userfaultfd/userfault.h"
 
-#include "core/base/code.h"
+#include "core/patch/code.h"
 #include "core/base/error.h"
 #include "core/base/maps.h"
 #include "core/base/process.h"
 #include "core/base/thread.h"
-#include "core/monitor/change_queue.h"
-#include "core/monitor/sharing.h"
+#include "core/monitor/change/change_queue.h"
+#include "core/monitor/change/sharing.h"
 #include "core/monitor/userfaultfd/uffd.h"
 
 #include <errno.h>

@@ -8,7 +8,7 @@
 #ifndef HMREG_CORE_MONITOR_USERFAULTFD_WATCHED_H
 #define HMREG_CORE_MONITOR_USERFAULTFD_WATCHED_H
 
-#include "core/monitor/change_queue.h"
+#include "core/monitor/change/change_queue.h"
 #include "core/monitor/userfaultfd/uffd.h"
 
 #include <stdatomic.h>

@@ -4,7 +4,7 @@
  * ends, by symbol and by cuGetProcAddress, and which kinds are not watched. Through the cache: a
  * hit on watched memory asks the driver nothing, and the reused address is registered anew.
  */
-#include "hmem/hooks/entry_hook.h"
+#include "core/patch/entry_hook.h"
 #include "tests/gpu/cuda/driver.h"
 #include "tests/support/queries.h"
 

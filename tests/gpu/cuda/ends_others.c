@@ -4,7 +4,7 @@
  * come before or after and may be removed; and threads that are inside the functions while they are
  * hooked. Each case needs a process in which no function is hooked yet: CTest runs them apart.
  */
-#include "hmem/hooks/entry_hook.h"
+#include "core/patch/entry_hook.h"
 #include "tests/gpu/cuda/driver.h"
 #include "tests/support/code_filters.h"
 #include "tests/support/code_watch.h"
@@ -96,8 +96,12 @@ static void unhook_as_another(void)
 {
     struct code_text text = {0};
 
-    assert_int_equal(code_write(&text, other.site, other.before, other.size, PROT_READ | PROT_EXEC),
-                     0);
+    assert_int_equal(
+        code_write(&text,
+                   &(struct code_change){patch_site(&other.patch), patch_before(&other.patch),
+                                         patch_size(&other.patch)},
+                   1),
+        0);
 }
 
 static void check_free(uint64_t addr, unsigned calls_of_other)
@@ -150,7 +154,7 @@ TEST(again__another_never_ends__asked_in_the_end)
 
     hook_as_another();
     unhook_as_another();
-    if (other.pad) {
+    if (other.patch.via) {
         CU(cu.free(addr));
         bench_end(&bench);
         test_skip("this build's functions are hooked by a short jump, in another place");

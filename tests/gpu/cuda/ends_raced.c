@@ -4,7 +4,7 @@
  * memory before the call returns, and another thread may get the memory after the call has begun.
  * For each way in which memory ends, no region of the older memory is ever found afterwards.
  */
-#include "hmem/hooks/entry_hook.h"
+#include "core/patch/entry_hook.h"
 #include "tests/gpu/cuda/peer.h"
 #include "tests/support/queries.h"
 

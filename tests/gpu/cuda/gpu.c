@@ -2,7 +2,7 @@
  *
  * CUDA for the cases that all vendors have (tests/gpu/gpu.h).
  */
-#include "hmem/hooks/entry_hook.h"
+#include "core/patch/entry_hook.h"
 #include "tests/gpu/gpu.h"
 #include "tests/gpu/cuda/driver.h"
 

@@ -2,7 +2,7 @@
  *
  * Every kind of CUDA memory: docs/memory-kinds.md, row by row.
  */
-#include "hmem/hooks/entry_hook.h"
+#include "core/patch/entry_hook.h"
 #include "tests/gpu/cuda/driver.h"
 #include "tests/gpu/kinds.h"
 

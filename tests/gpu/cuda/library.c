@@ -6,7 +6,7 @@
  * of its own.
  */
 #include "hmem/cuda/cuda.h"
-#include "hmem/hooks/entry_hook.h"
+#include "core/patch/entry_hook.h"
 #include "tests/gpu/cuda/driver.h"
 #include "tests/gpu/cuda/library.h"
 #include "tests/support/patch.h"

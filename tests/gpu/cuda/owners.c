@@ -4,7 +4,7 @@
  * of other APIs, multicast objects. Cached regions of it: what a peer writes is in the memory that
  * is at the address now.
  */
-#include "hmem/hooks/entry_hook.h"
+#include "core/patch/entry_hook.h"
 #include "tests/gpu/cuda/peer.h"
 #include "tests/support/queries.h"
 

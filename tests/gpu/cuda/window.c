@@ -6,7 +6,7 @@
  * simulated libibverbs that attaches to them.
  */
 #include "core/base/dmabuf.h"
-#include "hmem/hooks/entry_hook.h"
+#include "core/patch/entry_hook.h"
 #include "providers/verbs/verbs_peers.h"
 #include "tests/gpu/cuda/driver.h"
 #include "tests/support/fake_verbs.h"

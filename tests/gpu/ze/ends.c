@@ -5,7 +5,7 @@
  * hooked. With one driver, and with two, whose handles the loader wraps.
  */
 #include "core/base/error.h"
-#include "hmem/hooks/entry_hook.h"
+#include "core/patch/entry_hook.h"
 #include "tests/gpu/ze/bench.h"
 
 #define BYTES 100000

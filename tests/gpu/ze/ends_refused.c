@@ -3,7 +3,7 @@
  * A driver whose functions cannot be hooked: its memory is not watched, and the runtime's
  * description says why. The process finds a driver's functions once, so each case has its own.
  */
-#include "hmem/hooks/entry_hook.h"
+#include "core/patch/entry_hook.h"
 #include "tests/gpu/ze/bench.h"
 
 static struct app app;

@@ -3,7 +3,7 @@
  * Memory that ends in ways of which the loader's tracing layer, switched on, does not tell: each is
  * reported, and regions are never stale.
  */
-#include "hmem/hooks/entry_hook.h"
+#include "core/patch/entry_hook.h"
 #include "tests/gpu/reuse.h"
 #include "tests/gpu/ze/bench.h"
 

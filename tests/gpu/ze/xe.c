@@ -5,7 +5,7 @@
  * its functions that end memory are hooked. With two GPUs, and with one, of which the driver takes
  * small allocations from pools. The GPUs execute nothing: the driver's copies here are by the CPU.
  */
-#include "hmem/hooks/entry_hook.h"
+#include "core/patch/entry_hook.h"
 #include "tests/gpu/ze/bench.h"
 
 #include <errno.h>

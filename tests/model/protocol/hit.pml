@@ -85,7 +85,7 @@ byte known[2];                    /* the sequence by which a thread knows the en
 chan stores[2] = [2] of { byte }; /* to pins[], in a thread's store buffer */
 #define sum ((base + pins[0] + pins[1]) & 255)
 
-byte tickets, refused, slot_sequence[SLOTS]; /* the queue: core/monitor/change_queue.c */
+byte tickets, refused, slot_sequence[SLOTS]; /* the queue: core/monitor/change/change_queue.c */
 bool slot_ours[SLOTS];                       /* the change is of our range */
 byte next, noted, open;                      /* its reader; `open` is a set of tickets */
 #define slot(ticket)     slot_sequence[(ticket) % SLOTS]
@@ -132,7 +132,7 @@ inline unpin(rule) {
     fi
 }
 
-/* ---- changes of memory: core/monitor/change_queue.c, core/monitor/gate.c, cache_drain() ---- */
+/* ---- changes of memory: core/monitor/change/change_queue.c, core/monitor/change/gate.c, cache_drain() ---- */
 
 inline push() {
     atomic { ticket = tickets; tickets++ }

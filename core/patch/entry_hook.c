@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See entry_hook.h. Stubs and originals lie in islands (core/base/code.h), sealed before the first
+ * See entry_hook.h. Stubs and originals lie in islands (core/patch/code.h), sealed before the first
  * branch leads there.
  */
-#include "hmem/hooks/entry_hook.h"
+#include "core/patch/entry_hook.h"
+
+#include "core/patch/modules.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <link.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 static struct code_islands islands;
@@ -62,7 +64,8 @@ static const char *follow(struct entry_hook *hook, struct code_text *text, struc
     size_t size;
 
     hook->way_count = 0;
-    while ((to = entry_arch_leads_to(code, &size)) && is_in_another_library(to, code->function)) {
+    while ((to = code_leads_to(code->function, code->readable, &size)) &&
+           is_in_another_library(to, code->function)) {
         if (!entry_add_way(hook, code->function, size))
             return "too many other hooks are at its beginning";
         read_code((uint8_t *)(uintptr_t)to, text, code);
@@ -77,18 +80,6 @@ static bool jumps_are_intact(const struct entry_hook *hook)
         if (memcmp(hook->ways[i].at, hook->ways[i].bytes, hook->ways[i].size) != 0)
             return false;
     return true;
-}
-
-/* Keeps the library loaded that a jump at the function's beginning leads to. The program itself,
- * which has no name, always is. */
-static bool keep_library(const struct entry_hook *hook)
-{
-    struct link_map *map;
-    Dl_info info;
-
-    return !is_in_another_library(hook->site, hook->function) ||
-           (dladdr1(hook->site, &info, (void **)&map, RTLD_DL_LINKMAP) &&
-            (!map->l_name[0] || dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE)));
 }
 
 const char *entry_hooks_refusal(void)
@@ -124,45 +115,65 @@ void entry_hook_try(struct entry_hook *hook, struct code_text *text)
 
 static const char *build(struct entry_hook *hook, struct code_text *text)
 {
+    uint8_t *room, *original = NULL;
     struct entry_code code;
     const char *why;
-    uint8_t *room;
 
     if (atomic_load(&hook->original)) /* the stub and the original of before are still valid */
-        return !jumps_are_intact(hook) || memcmp(hook->site, hook->before, hook->size)
-                   ? "it was hooked, and other code has changed it since"
-                   : NULL;
+        return jumps_are_intact(hook) && patch_is_as_before(&hook->patch)
+                   ? NULL
+                   : "it was hooked, and other code has changed it since";
     why = choose(hook, text, &code);
     if (why)
         return why;
-    if (!keep_library(hook))
+    if (is_in_another_library(patch_site(&hook->patch), hook->function) &&
+        !module_keep(patch_site(&hook->patch)))
         return "the library that a jump at its beginning leads to may be unloaded";
-    room = code_take_room(&islands, hook->site, ENTRY_ROOM);
-    return room ? entry_arch_build(hook, &code, room) : "no addresses are free near it";
+    room = code_take_room(&islands, hook->patch.at, ENTRY_ROOM);
+    why = room ? entry_arch_build(hook, &code, room, &original) : "no addresses are free near it";
+    if (!why && !patch_make(&hook->patch, room))
+        why = "no addresses are free near it";
+    if (!why)
+        atomic_store(&hook->original, original);
+    return why;
 }
 
-/* Neighbours may choose the same pad before either's branch is there. */
 static const char pad_is_taken[] = "another hook has its pad";
 
-static bool has_pad(const struct entry_hook *hook)
+/* Neighbours may choose the same pad before either's branch is there. */
+static const char *why_not(int error)
 {
-    return !hook->pad || !memcmp(hook->pad, hook->pad_before, CODE_BRANCH) ||
-           !memcmp(hook->pad, hook->pad_after, CODE_BRANCH); /* of before it was removed */
+    switch (error) {
+    case 0:
+        return "";
+    case -EEXIST:
+        return pad_is_taken;
+    case -EBUSY:
+        return "other code changes it at the same time";
+    default:
+        return "its code cannot be made writable";
+    }
 }
 
-static const char *place(struct entry_hook *hook, struct code_text *text)
-{
-    const int protection = PROT_READ | PROT_EXEC;
+#define SOME 32
 
-    if (!has_pad(hook))
-        return pad_is_taken;
-    if (memcmp(hook->site, hook->before, hook->size) != 0)
-        return "other code changes it at the same time";
-    if (hook->pad && code_write(text, hook->pad, hook->pad_after, CODE_BRANCH, protection))
-        return "its code cannot be made writable";
-    if (code_write(text, hook->site, hook->after, hook->size, protection))
-        return "its code cannot be made writable";
-    return NULL;
+/* Places those that can be placed. Returns how many are. */
+static size_t place(struct entry_hook *hooks, size_t count, struct code_text *text)
+{
+    struct patch *patches[SOME];
+    size_t some = 0, done = 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (!hooks[i].why[0])
+            patches[some++] = &hooks[i].patch;
+    patch_place(patches, some, text);
+    for (size_t i = 0; i < count; i++) {
+        if (hooks[i].why[0])
+            continue;
+        refuse(&hooks[i], why_not(hooks[i].patch.error));
+        done += !hooks[i].why[0];
+    }
+    return done;
 }
 
 static size_t install(struct entry_hook *hooks, size_t count, struct code_text *text)
@@ -180,16 +191,11 @@ static size_t install(struct entry_hook *hooks, size_t count, struct code_text *
     }
     if (!sealed && !entry_hooks_refusal() && code_seal(&islands))
         sealed = "mprotect(2) makes no memory of ours executable";
-    for (size_t i = 0; i < count; i++) {
-        const char *why = sealed;
-
-        if (hooks[i].why[0])
-            continue;
-        if (!why)
-            why = place(&hooks[i], text);
-        refuse(&hooks[i], why ? why : "");
-        done += !why;
-    }
+    for (size_t i = 0; i < count; i++)
+        if (sealed && !hooks[i].why[0])
+            refuse(&hooks[i], sealed);
+    for (size_t at = 0; at < count; at += SOME)
+        done += place(hooks + at, count - at < SOME ? count - at : SOME, text);
     return done;
 }
 
@@ -208,18 +214,15 @@ size_t entry_hooks_install(struct entry_hook *hooks, size_t count)
 
 bool entry_hook_is_whole(const struct entry_hook *hook)
 {
-    return !hook->why[0] && jumps_are_intact(hook) &&
-           memcmp(hook->site, hook->after, hook->size) == 0 &&
-           (!hook->pad || memcmp(hook->pad, hook->pad_after, CODE_BRANCH) == 0);
+    return !hook->why[0] && jumps_are_intact(hook) && patch_is_placed(&hook->patch);
 }
 
 void entry_hook_mend(struct entry_hook *hook)
 {
     struct code_text text = {0};
 
-    if (!hook->why[0] && code_is_probed(hook->site, hook->after, hook->before, hook->size))
-        code_write(&text, hook->site + 1, hook->before + 1, (size_t)hook->size - 1,
-                   PROT_READ | PROT_EXEC);
+    if (!hook->why[0])
+        patch_mend(&hook->patch, &text);
 }
 
 bool entry_hook_remove(struct entry_hook *hook)
@@ -227,9 +230,7 @@ bool entry_hook_remove(struct entry_hook *hook)
     struct code_text text = {0};
 
     entry_hook_mend(hook);
-
-    if (!entry_hook_is_whole(hook) ||
-        code_write(&text, hook->site, hook->before, hook->size, PROT_READ | PROT_EXEC))
+    if (!entry_hook_is_whole(hook) || !patch_restore(&hook->patch, &text))
         return false;
     refuse(hook, "it was hooked, and is no more");
     return true;

@@ -24,8 +24,8 @@
  * kernel proceeds: the gate has COUNTED, and a hit also compares what was counted with what is
  * pushed. gate_state() leaves COUNTED out if the two are equal.
  */
-#ifndef HMREG_CORE_MONITOR_GATE_H
-#define HMREG_CORE_MONITOR_GATE_H
+#ifndef HMREG_CORE_MONITOR_CHANGE_GATE_H
+#define HMREG_CORE_MONITOR_CHANGE_GATE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -23,10 +23,10 @@
  * linked with -z nodelete). Only tests remove a hook; a thread may be in the stub, the original or
  * the replacement at any later time.
  */
-#ifndef HMREG_HMEM_HOOKS_ENTRY_HOOK_H
-#define HMREG_HMEM_HOOKS_ENTRY_HOOK_H
+#ifndef HMREG_CORE_PATCH_ENTRY_HOOK_H
+#define HMREG_CORE_PATCH_ENTRY_HOOK_H
 
-#include "core/base/code.h"
+#include "core/patch/patch.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -50,11 +50,7 @@ struct entry_hook {
     _Atomic(void *) original; /* set before the function is hooked, and never cleared */
     char why[128];            /* why it is not hooked; "": it is */
 
-    uint8_t *site; /* the bytes that are replaced */
-    uint8_t *pad;  /* of the branch to the stub if the site's leads there; NULL: at the site */
-    uint8_t size;
-    uint8_t before[CODE_BRANCH], after[CODE_BRANCH];
-    uint8_t pad_before[CODE_BRANCH], pad_after[CODE_BRANCH];
+    struct patch patch;
     struct entry_way ways[ENTRY_WAYS]; /* that lead from the beginning to the site, in this order */
     unsigned way_count;
 };
@@ -112,16 +108,13 @@ static inline bool entry_add_way(struct entry_hook *hook, const uint8_t *at, siz
 /* Loads what the processor's part needs. NULL, or the reason why it cannot. */
 const char *entry_arch_refusal(void);
 
-/* Where the jump at the function's beginning leads; NULL: there is none. *size: of the instructions
- * from the beginning up to and including the jump. */
-const uint8_t *entry_arch_leads_to(const struct entry_code *code, size_t *size);
-
-/* Chooses the site: sets site, size and pad, and adds to ways. NULL, or the reason why there is
+/* Chooses the site: sets patch.at and patch.via, and adds to ways. NULL, or the reason why there is
  * none. */
 const char *entry_arch_choose(struct entry_hook *hook, const struct entry_code *code);
 
-/* Writes stub and original to `room`, ENTRY_ROOM bytes; sets before, after, pad_after, original.
- * NULL, or the reason why it cannot. */
-const char *entry_arch_build(struct entry_hook *hook, const struct entry_code *code, uint8_t *room);
+/* Writes stub and original to `room`, ENTRY_ROOM bytes, and sets *original. NULL, or the reason why
+ * it cannot. */
+const char *entry_arch_build(const struct entry_hook *hook, const struct entry_code *code,
+                             uint8_t *room, uint8_t **original);
 
 #endif

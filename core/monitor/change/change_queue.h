@@ -13,10 +13,10 @@
  * A reader that cannot know what a producer pushed gets a change of all memory: the producers have
  * overtaken it by a whole ring, or a slot was still being written by an earlier producer.
  */
-#ifndef HMREG_CORE_MONITOR_CHANGE_QUEUE_H
-#define HMREG_CORE_MONITOR_CHANGE_QUEUE_H
+#ifndef HMREG_CORE_MONITOR_CHANGE_CHANGE_QUEUE_H
+#define HMREG_CORE_MONITOR_CHANGE_CHANGE_QUEUE_H
 
-#include "core/monitor/gate.h"
+#include "core/monitor/change/gate.h"
 
 #include <stdint.h>
 

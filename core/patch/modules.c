@@ -4,15 +4,16 @@
  * all namespaces. dl_iterate_phdr(3) holds the lock of the lists while it calls us, and no other
  * lock of the linker: so no thread that is inside dlopen(3) in a constructor is waited for.
  */
-#include "core/monitor/memhooks/modules.h"
+#include "core/patch/modules.h"
 
-#include "core/base/code.h"
+#include "core/patch/code.h"
 #include "core/base/maps.h"
-#include "core/monitor/memhooks/hook_state.h"
 
 #include <dlfcn.h>
 #include <elf.h>
+#include <limits.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -118,6 +119,93 @@ bool module_stays(const struct module *module)
     return false;
 }
 
+/* ---- code ------------------------------------------------------------------------------- */
+
+struct text_search {
+    uint64_t address;
+    struct module_text *found;
+};
+
+static bool is_code(const ElfW(Phdr) * segment)
+{
+    return segment->p_type == PT_LOAD && segment->p_flags & PF_X;
+}
+
+static struct module_text text_of(const struct dl_phdr_info *file, const ElfW(Phdr) * segment)
+{
+    uint64_t start = file->dlpi_addr + segment->p_vaddr;
+
+    return (struct module_text){file->dlpi_name ? file->dlpi_name : "", start,
+                                start + segment->p_memsz};
+}
+
+static int look_for_text(struct dl_phdr_info *file, size_t size, void *arg)
+{
+    struct text_search *search = arg;
+
+    for (int i = 0; i < file->dlpi_phnum; i++) {
+        struct module_text text = text_of(file, &file->dlpi_phdr[i]);
+
+        if (!is_code(&file->dlpi_phdr[i]) || search->address - text.start >= text.end - text.start)
+            continue;
+        *search->found = text;
+        return 1;
+    }
+    return 0;
+}
+
+bool module_text(uint64_t address, struct module_text *out)
+{
+    struct text_search search = {address, out};
+
+    return dl_iterate_phdr(look_for_text, &search) == 1;
+}
+
+static int look_for_linker(struct dl_phdr_info *file, size_t size, void *arg)
+{
+    struct text_search *search = arg;
+
+    if (file->dlpi_addr != search->address)
+        return 0;
+    for (int i = 0; i < file->dlpi_phnum; i++)
+        if (is_code(&file->dlpi_phdr[i]))
+            *search->found = text_of(file, &file->dlpi_phdr[i]);
+    return 1;
+}
+
+struct name_search {
+    uint64_t address;
+    char name[PATH_MAX];
+};
+
+static int copy_name(struct dl_phdr_info *file, size_t size, void *arg)
+{
+    struct name_search *search = arg;
+    struct module_text text;
+
+    if (!look_for_text(file, size, &(struct text_search){search->address, &text}))
+        return 0;
+    snprintf(search->name, sizeof(search->name), "%s", text.file);
+    return 1;
+}
+
+/* Its name is copied, as the file may be unloaded. The linker's lists are not locked while it is
+ * opened: dlopen(3) takes a lock that comes before theirs. */
+__attribute__((noinline)) bool module_keep(const void *code)
+{
+    struct name_search search = {.address = (uintptr_t)code};
+    void *file;
+
+    if (dl_iterate_phdr(copy_name, &search) != 1)
+        return false;
+    if (!search.name[0])
+        return true;
+    file = dlopen(search.name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    if (file)
+        dlclose(file);
+    return file;
+}
+
 /* ---- namespaces ------------------------------------------------------------------------- */
 
 static bool is_ours(const struct link_map *first)
@@ -194,11 +282,13 @@ static const struct r_debug *first_list(void)
     return entry && entry->d_tag ? (const struct r_debug *)entry->d_un.d_ptr : NULL;
 }
 
-uint64_t modules_linker(void)
+/* Where the linker is loaded, whatever has started it: it may be the command. */
+bool modules_linker(struct module_text *out)
 {
     const struct r_debug *list = getauxval(AT_BASE) ? NULL : first_list();
+    struct text_search search = {list ? list->r_ldbase : getauxval(AT_BASE), out};
 
-    return list ? list->r_ldbase : getauxval(AT_BASE);
+    return search.address && dl_iterate_phdr(look_for_linker, &search) == 1;
 }
 
 struct visit {
@@ -339,7 +429,7 @@ static bool begins_as_elf(uint64_t start)
 
     if (!mincore((void *)(uintptr_t)start, 1, &resident) && !(resident & 1))
         return false;
-    return hook_read(start, magic, SELFMAG) && memcmp(magic, ELFMAG, SELFMAG) == 0;
+    return code_read(start, magic, SELFMAG) && memcmp(magic, ELFMAG, SELFMAG) == 0;
 }
 
 /* Code is in a file's first mapping or in its second one. Other files whose code is mapped, as some
@@ -361,77 +451,4 @@ bool modules_is_one_unlisted(void)
     }
     maps_end(&maps);
     return unlisted;
-}
-
-/* ---- what changes mappings past libc ---------------------------------------------------- */
-
-struct bypass {
-    const char *what, *file;
-};
-
-static int look_for_mark(const struct module *module, void *arg)
-{
-    static const char *const marks[][2] = {
-        {"__asan_init", "AddressSanitizer"},
-        {"__hwasan_init", "HWAddressSanitizer"},
-        {"__tsan_init", "ThreadSanitizer"},
-        {"__msan_init", "MemorySanitizer"},
-        {"__lsan_init", "LeakSanitizer"},
-        {"__memprof_init", "MemProf"},
-        /* Of every allocator that is made of the sanitizers' parts: Scudo's up to LLVM 14,
-         * DataFlowSanitizer's. */
-        {"__sanitizer_get_current_allocated_bytes", "the sanitizers' allocator"},
-        {"_cgo_topofstack", "a Go runtime"}, /* also where the linker was to leave no note */
-    };
-    struct bypass *bypass = arg;
-
-    for (size_t i = 0; module && i < sizeof(marks) / sizeof(marks[0]); i++) {
-        if (!module_function(module, marks[i][0], 0))
-            continue;
-        *bypass = (struct bypass){marks[i][1], module->file};
-        return 1;
-    }
-    return 0;
-}
-
-/* Go's linker leaves a note, whose owner is "Go". */
-static bool has_gos_note(const char *notes, size_t size)
-{
-    const ElfW(Nhdr) * note;
-
-    for (size_t at = 0; at + sizeof(*note) <= size;) {
-        size_t name = at + sizeof(*note);
-
-        note = (const void *)(notes + at);
-        if (note->n_namesz == 4 && name + 4 <= size && memcmp(notes + name, "Go\0", 4) == 0)
-            return true;
-        at = name + ((note->n_namesz + 3) & ~3u) + ((note->n_descsz + 3) & ~3u);
-    }
-    return false;
-}
-
-static int look_for_go(struct dl_phdr_info *file, size_t size, void *arg)
-{
-    struct bypass *bypass = arg;
-
-    for (int i = 0; i < file->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &file->dlpi_phdr[i];
-
-        if (segment->p_type != PT_NOTE ||
-            !has_gos_note((const char *)(file->dlpi_addr + segment->p_vaddr), segment->p_memsz))
-            continue;
-        *bypass = (struct bypass){"a Go runtime", file->dlpi_name ? file->dlpi_name : ""};
-        return 1;
-    }
-    return 0;
-}
-
-const char *modules_bypass(const char **file)
-{
-    struct bypass bypass = {.what = NULL};
-
-    if (!modules_each(look_for_mark, &bypass))
-        dl_iterate_phdr(look_for_go, &bypass);
-    *file = bypass.file;
-    return bypass.what;
 }

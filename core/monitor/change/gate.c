@@ -4,7 +4,7 @@
  * any time. A page belongs to one process: in the child of a fork the parent's domains still point
  * into it, and a domain of the child must not make their gates live again.
  */
-#include "core/monitor/gate.h"
+#include "core/monitor/change/gate.h"
 
 #include "core/base/process.h"
 

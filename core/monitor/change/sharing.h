@@ -3,8 +3,8 @@
  * The libraries of a process share what they watch memory with: a descriptor and a thread, opened
  * by the first and closed by the last, under this lock. fork(2) waits for its holder.
  */
-#ifndef HMREG_CORE_MONITOR_SHARING_H
-#define HMREG_CORE_MONITOR_SHARING_H
+#ifndef HMREG_CORE_MONITOR_CHANGE_SHARING_H
+#define HMREG_CORE_MONITOR_CHANGE_SHARING_H
 
 #include <stdbool.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * See hook_set.h. */
-#include "hmem/hooks/hook_set.h"
+#include "hmem/hook_set.h"
 
 #include "core/base/thread.h"
-#include "hmem/hooks/entry_hook.h"
+#include "core/patch/entry_hook.h"
 
 #include <pthread.h>
 #include <stdarg.h>

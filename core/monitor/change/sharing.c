@@ -2,7 +2,7 @@
  *
  * See sharing.h.
  */
-#include "core/monitor/sharing.h"
+#include "core/monitor/change/sharing.h"
 
 #include "core/base/process.h"
 #include "core/base/thread.h"

@@ -17,11 +17,11 @@
  * policy about code that has been modified (SELinux's execmod) is asked. The price: the twin stays,
  * an address range without memory of its own, since the next change needs it.
  *
- * False, and the code is as before, where the kernel is older than Linux 5.13, /proc is missing or
+ * Nothing is changed where the kernel is older than Linux 5.13, /proc is missing or
  * does not write so (proc_mem.force_override), the code has no file, other code has modified a page
  * of the mapping before its twin was made, or the code is locked in memory, which moving would end.
  */
-#include "core/base/code.h"
+#include "core/patch/code.h"
 
 #include "core/base/high_fd.h"
 #include "core/base/process.h"
@@ -192,34 +192,61 @@ bool code_is_twin(uintptr_t at)
 
 /* ---- replacing -------------------------------------------------------------------------- */
 
-static bool replace(int mem, const struct code_text *text, uintptr_t at, const uint8_t *bytes,
-                    size_t count)
+/* The pages that a change touches. */
+static uintptr_t first_page(const struct code_change *change)
 {
-    uintptr_t page = at & ~(page_size() - 1);
-    size_t size = ((at + count + page_size() - 1) & ~(page_size() - 1)) - page;
-    uintptr_t away = works_here(mem) && !is_locked(text) ? twin_of(text) : 0;
-
-    if (!away)
-        return false;
-    away -= text->start;
-    return force_write(mem, page + away, (const void *)page, size) &&
-           force_write(mem, at + away, bytes, count) && move(page + away, size, page) == page;
+    return (uintptr_t)change->at & ~(page_size() - 1);
 }
 
-bool code_replace_by_twin(const struct code_text *text, uint8_t *at, const uint8_t *bytes,
-                          size_t count)
+static size_t pages_size(const struct code_change *change)
+{
+    uintptr_t end = (uintptr_t)change->at + change->size + page_size() - 1;
+
+    return (end & ~(page_size() - 1)) - first_page(change);
+}
+
+/* Makes the first change and those in a row that touch the same pages. Returns how many. away: from
+ * the code to its twin. */
+static size_t exchange(int mem, uintptr_t away, const struct code_change *changes, size_t count)
+{
+    uintptr_t page = first_page(&changes[0]);
+    size_t size = pages_size(&changes[0]), made = 0;
+
+    if (!force_write(mem, page + away, (const void *)page, size))
+        return 0;
+    for (; made < count && first_page(&changes[made]) == page && pages_size(&changes[made]) == size;
+         made++)
+        if (!force_write(mem, (uintptr_t)changes[made].at + away, changes[made].bytes,
+                         changes[made].size))
+            return 0;
+    return move(page + away, size, page) == page ? made : 0;
+}
+
+static size_t replace(int mem, const struct code_text *text, const struct code_change *changes,
+                      size_t count)
+{
+    uintptr_t twin = works_here(mem) && !is_locked(text) ? twin_of(text) : 0;
+    size_t made = 0, more = twin != 0;
+
+    for (; more && made < count; made += more)
+        more = exchange(mem, twin - text->start, changes + made, count - made);
+    return made;
+}
+
+size_t code_replace_by_twin(const struct code_text *text, const struct code_change *changes,
+                            size_t count)
 {
     int before = errno, mem;
-    bool done = false;
+    size_t made = 0;
 
     if (!text->of_file || !process_hold_take(&hold))
-        return false;
+        return 0;
     mem = here == FAILS ? -1 : high_fd(open("/proc/thread-self/mem", O_RDWR | O_CLOEXEC));
     if (mem >= 0) {
-        done = replace(mem, text, (uintptr_t)at, bytes, count);
+        made = replace(mem, text, changes, count);
         close(mem);
     }
     process_hold_release(&hold);
     errno = before;
-    return done;
+    return made;
 }

@@ -20,7 +20,7 @@
  *
  * Zydis is loaded when it is first needed, since libhmreg links libc only.
  */
-#include "hmem/hooks/entry_hook.h"
+#include "core/patch/entry_hook.h"
 
 #if defined(__x86_64__) && defined(__LP64__) && defined(HMREG_HAVE_ZYDIS)
 
@@ -30,11 +30,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SHORT_JUMP 2
-#define OTHERS     14 /* bytes of the longest jump: jmp *(%rip), and the address */
-#define PUSHES     16 /* instructions before the site, and so registers pushed */
-#define BEFORE     48 /* bytes before the site */
-#define SCAN       256 /* bytes in which branches are looked for, if the function's size is unknown */
+#define OTHERS 14  /* bytes of the longest jump: jmp *(%rip), and the address */
+#define PUSHES 16  /* instructions before the site, and so registers pushed */
+#define BEFORE 48  /* bytes before the site */
+#define SCAN   256 /* bytes in which branches are looked for, if the function's size is unknown */
 
 /* ---- Zydis ------------------------------------------------------------------------------ */
 
@@ -307,56 +306,12 @@ static bool is_entered(const struct entry_code *code, const uint8_t *from, const
 
 /* ---- pads ------------------------------------------------------------------------------- */
 
-/* Bytes at the end of [from, to) that compilers put between functions: 0 if there are none. */
-static size_t filler_before(const uint8_t *from, const uint8_t *to)
-{
-    static const struct {
-        uint8_t size, bytes[9];
-    } fillers[] = {
-        {9, {0x66, 0x0f, 0x1f, 0x84}},
-        {8, {0x0f, 0x1f, 0x84}},
-        {7, {0x0f, 0x1f, 0x80}},
-        {6, {0x66, 0x0f, 0x1f, 0x44}},
-        {5, {0x0f, 0x1f, 0x44}},
-        {4, {0x0f, 0x1f, 0x40}},
-        {3, {0x0f, 0x1f}},
-        {2, {0x66, 0x90}},
-        {1, {0x90}},
-        {1, {0xcc}},
-    };
-    static const uint8_t wide[10] = {0x66, 0x2e, 0x0f, 0x1f, 0x84};
-    size_t have = (size_t)(to - from);
-
-    if (have >= sizeof(wide) && !memcmp(to - sizeof(wide), wide, sizeof(wide))) {
-        size_t size = sizeof(wide);
-
-        while (size < have && size < 15 && to[-(ptrdiff_t)size - 1] == 0x66)
-            size++;
-        return size;
-    }
-    for (size_t i = 0; i < sizeof(fillers) / sizeof(fillers[0]); i++)
-        if (have >= fillers[i].size &&
-            !memcmp(to - fillers[i].size, fillers[i].bytes, fillers[i].size))
-            return fillers[i].size;
-    return 0;
-}
-
-/* How many of the bytes before `to` are filler. */
-static size_t filler_run(const uint8_t *from, const uint8_t *to)
-{
-    const uint8_t *at = to;
-
-    for (size_t step = 1; step && to - at < CODE_BRANCH; at -= step)
-        step = filler_before(from, at);
-    return (size_t)(to - at);
-}
-
 /* Does a short jump at the site reach the pad? */
 static bool reaches(const uint8_t *site, const uint8_t *pad)
 {
-    ptrdiff_t distance = pad - (site + SHORT_JUMP);
+    uint8_t jump[CODE_SHORT];
 
-    return distance >= INT8_MIN && distance <= INT8_MAX;
+    return pad && code_short_branch(jump, site, pad);
 }
 
 /* Filler in the function, behind what does not go on there. It ends where the next function may
@@ -384,15 +339,14 @@ static uint8_t *pad_within(const struct entry_code *code, const uint8_t *site)
 
 static uint8_t *find_pad(const struct entry_code *code, const uint8_t *site)
 {
-    uint8_t *start = code->function, *end = start + code->size;
-    uint8_t *aligned = (uint8_t *)(end + (-(uintptr_t)end & 15));
+    uint8_t *before = code_pad_before(code->function, code->before), *behind = NULL;
+    const uint8_t *end = code->function + code->size;
 
-    if (filler_run(code->before, start) >= CODE_BRANCH && reaches(site, start - CODE_BRANCH))
-        return start - CODE_BRANCH;
-    if (code->size && (size_t)(aligned - start) <= code->readable && aligned - end >= CODE_BRANCH &&
-        filler_run(end, aligned) >= CODE_BRANCH && reaches(site, aligned - CODE_BRANCH))
-        return aligned - CODE_BRANCH;
-    return pad_within(code, site);
+    if (reaches(site, before))
+        return before;
+    if (code->size && code_pad_place(end) + CODE_BRANCH <= code->function + code->readable)
+        behind = code_pad_behind(end);
+    return reaches(site, behind) ? behind : pad_within(code, site);
 }
 
 /* ---- choosing --------------------------------------------------------------------------- */
@@ -404,7 +358,7 @@ static bool is_site(const struct entry_code *code, const struct instruction *in,
         return false;
     if (in->size >= CODE_BRANCH && code_can_replace(in->at, CODE_BRANCH))
         return true;
-    if (in->size < SHORT_JUMP || !code_can_replace(in->at, SHORT_JUMP))
+    if (in->size < CODE_SHORT || !code_can_replace(in->at, CODE_SHORT))
         return false;
     *pad = find_pad(code, in->at);
     return *pad;
@@ -419,7 +373,7 @@ static const uint8_t *follow(const struct entry_code *code, struct instruction *
     struct instruction at_pad;
     const uint8_t *target, *next;
 
-    if (!is_jump(in) || in->size != SHORT_JUMP || !branches_to(in, &target))
+    if (!is_jump(in) || in->size != CODE_SHORT || !branches_to(in, &target))
         return NULL;
     away = target - code->function;
     if (away >= first && away + CODE_BRANCH <= (ptrdiff_t)code->readable &&
@@ -464,7 +418,7 @@ static const char *find_site(const struct entry_code *code, struct instruction *
         why = walk(code, least[i], site, p, pad);
         if (!why && site->at != code->function &&
             is_entered(code, code->function + 1,
-                       p->way ? p->way + SHORT_JUMP : site->at + site->size))
+                       p->way ? p->way + CODE_SHORT : site->at + site->size))
             why = "a branch leads to its beginning";
         if (!why)
             break;
@@ -481,48 +435,12 @@ const char *entry_arch_choose(struct entry_hook *hook, const struct entry_code *
 
     if (why)
         return why;
-    if (prologue.way && !entry_add_way(hook, prologue.way, SHORT_JUMP))
+    if (prologue.way && !entry_add_way(hook, prologue.way, CODE_SHORT))
         return "too many other hooks are at its beginning";
-    hook->site = code->function + (site.at - code->function);
-    hook->pad = pad;
-    hook->size = pad ? SHORT_JUMP : CODE_BRANCH;
+    hook->patch = (struct patch){.at = code->function + (site.at - code->function)};
+    if (pad)
+        hook->patch = (struct patch){.at = pad, .via = hook->patch.at};
     return NULL;
-}
-
-/* The register that a jump takes its target from; ZYDIS_REGISTER_NONE: another kind of jump. */
-static ZydisRegister jumps_by(const struct instruction *in)
-{
-    return is_jump(in) && in->operands[0].type == ZYDIS_OPERAND_TYPE_REGISTER
-               ? in->operands[0].reg.value
-               : ZYDIS_REGISTER_NONE;
-}
-
-const uint8_t *entry_arch_leads_to(const struct entry_code *code, size_t *size)
-{
-    struct instruction in, next;
-    const uint8_t *to = NULL;
-    size_t at = 0;
-
-    if (!decode(code->function, code->readable, &in))
-        return NULL;
-    if (in.is.mnemonic == ZYDIS_MNEMONIC_ENDBR64) {
-        at = in.size;
-        if (!decode(code->function + at, code->readable - at, &in))
-            return NULL;
-    }
-    *size = at + in.size;
-    if (is_jump(&in) && relative_memory(&in))
-        memcpy(&to, in.at + in.size + in.operands[0].mem.disp.value, sizeof(to));
-    else if (is_jump(&in))
-        branches_to(&in, &to);
-    else if (in.is.mnemonic == ZYDIS_MNEMONIC_MOV &&
-             in.operands[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE && in.size == 10 &&
-             decode(in.at + in.size, code->readable - *size, &next) &&
-             jumps_by(&next) == in.operands[0].reg.value) {
-        to = (const uint8_t *)(uintptr_t)in.operands[1].imm.value.u;
-        *size += next.size;
-    }
-    return to;
 }
 
 /* ---- writing ---------------------------------------------------------------------------- */
@@ -628,40 +546,26 @@ static bool put_original(struct writer *out, const struct entry_hook *hook,
         if (!put_moved(out, &in))
             return false;
         at += in.size;
-    } while (in.at != hook->site);
+    } while (in.at != patch_site(&hook->patch));
     return is_jump(&in) || put_jump(out, at);
 }
 
-/* The bytes that are written at the site, and at the pad. */
-static bool make_branches(struct entry_hook *hook, const uint8_t *stub)
-{
-    memcpy(hook->before, hook->site, hook->size);
-    if (!hook->pad)
-        return code_branch(hook->after, hook->site, stub);
-    memcpy(hook->pad_before, hook->pad, CODE_BRANCH);
-    hook->after[0] = 0xeb;
-    hook->after[1] = (uint8_t)(hook->pad - (hook->site + SHORT_JUMP));
-    return code_branch(hook->pad_after, hook->pad, stub);
-}
-
-const char *entry_arch_build(struct entry_hook *hook, const struct entry_code *code, uint8_t *room)
+const char *entry_arch_build(const struct entry_hook *hook, const struct entry_code *code,
+                             uint8_t *room, uint8_t **original)
 {
     struct prologue prologue;
     struct writer out = {room};
     struct instruction site;
-    uint8_t *pad, *original;
+    uint8_t *pad;
 
-    if (find_site(code, &site, &prologue, &pad) || site.at != hook->site || pad != hook->pad)
+    if (find_site(code, &site, &prologue, &pad) || site.at != patch_site(&hook->patch) ||
+        pad != (hook->patch.via ? hook->patch.at : NULL))
         return "other code changes it at the same time";
     put_undo(&out, &prologue);
     put_far_jump(&out, hook->replacement);
-    original = out.at;
-    if (!put_original(&out, hook, code))
-        return "what its first instructions refer to is too far away";
-    if (!make_branches(hook, room))
-        return "no addresses are free near it";
-    atomic_store(&hook->original, original);
-    return NULL;
+    *original = out.at;
+    return put_original(&out, hook, code) ? NULL
+                                          : "what its first instructions refer to is too far away";
 }
 
 #endif

@@ -5,8 +5,8 @@
  * with a replacement of its own, which passes the call to the set's owner; nothing there takes a
  * lock or allocates. Sets are static: hooks serve the process and stay.
  */
-#ifndef HMREG_HMEM_HOOKS_HOOK_SET_H
-#define HMREG_HMEM_HOOKS_HOOK_SET_H
+#ifndef HMREG_HMEM_HOOK_SET_H
+#define HMREG_HMEM_HOOK_SET_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -2,16 +2,19 @@
  *
  * See code.h.
  */
-#include "core/base/code.h"
+#include "core/patch/code.h"
 
+#include "core/base/high_fd.h"
 #include "core/base/maps.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 /* ---- room for code ---------------------------------------------------------------------- */
@@ -103,6 +106,25 @@ int code_seal(struct code_islands *islands)
     return code_fetch_anew() ? 0 : -ENOSYS;
 }
 
+/* ---- reading code ----------------------------------------------------------------------- */
+
+/* Through a pipe: process_vm_readv(2) pins the page, and with the first pin of a process the kernel
+ * begins to look at each page in each fork(2), which takes a tenth longer. */
+bool code_read(uintptr_t from, void *to, size_t size)
+{
+    struct iovec local = {to, size}, remote = {(void *)from, size};
+    int ends[2];
+    bool done;
+
+    if (high_fd_pair(pipe2(ends, O_CLOEXEC), ends))
+        return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)size;
+    done = write(ends[1], (const void *)from, size) == (ssize_t)size &&
+           read(ends[0], to, size) == (ssize_t)size;
+    close(ends[0]);
+    close(ends[1]);
+    return done;
+}
+
 /* ---- writing code ----------------------------------------------------------------------- */
 
 bool code_start(void)
@@ -118,12 +140,14 @@ static long protect(const struct code_text *text, int more)
                        text->protection | more, 0, 0, 0);
 }
 
-static struct code_text page_of(const uint8_t *at, size_t count, int protection)
+/* The pages alone, if their mapping is not known. */
+static struct code_text pages_of(const struct code_text *found, const uint8_t *at, size_t count)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 
     return (struct code_text){(uintptr_t)at & ~(page - 1),
-                              ((uintptr_t)at + count + page - 1) & ~(page - 1), protection, false};
+                              ((uintptr_t)at + count + page - 1) & ~(page - 1),
+                              found->end ? found->protection : PROT_READ | PROT_EXEC, false};
 }
 
 /* Code that was written and could not be protected again, with the protection that it must have.
@@ -167,27 +191,26 @@ bool code_find(struct code_text *last, const uint8_t *at)
 /* *out: the memory to be protected again. The kernel may refuse to charge the process for the whole
  * mapping, but not for a page of it. */
 static long make_writable(const struct code_text *found, const uint8_t *at, size_t count,
-                          int protection, struct code_text *out)
+                          struct code_text *out)
 {
     *out = *found;
     if (found->end && !protect(out, PROT_WRITE))
         return 0;
-    *out = page_of(at, count, protection);
+    *out = pages_of(found, at, count);
     return protect(out, PROT_WRITE);
 }
 
-static long write_where_writable(const struct code_text *found, uint8_t *at, const uint8_t *bytes,
-                                 size_t count, int page_protection)
+static long write_where_writable(const struct code_text *found, const struct code_change *change)
 {
     struct code_text text;
     sigset_t all, before;
-    long rc = make_writable(found, at, count, page_protection, &text);
+    long rc = make_writable(found, change->at, change->size, &text);
 
     if (rc)
         return rc;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    code_replace(at, bytes, count);
+    code_replace(change->at, change->bytes, change->size);
     code_fetch_anew();
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     rc = protect(&text, 0);
@@ -195,15 +218,37 @@ static long write_where_writable(const struct code_text *found, uint8_t *at, con
     return rc;
 }
 
-long code_write(struct code_text *last, uint8_t *at, const uint8_t *bytes, size_t count,
-                int page_protection)
+static bool is_in(const struct code_text *text, const struct code_change *change)
 {
-    const struct code_text none = {.start = 0};
-    bool found = code_find(last, at) && last->end >= (uintptr_t)at + count;
+    return (uintptr_t)change->at >= text->start &&
+           (uintptr_t)change->at + change->size <= text->end;
+}
 
-    if (!found || !code_replace_by_twin(last, at, bytes, count))
-        return write_where_writable(found ? last : &none, at, bytes, count, page_protection);
-    __builtin___clear_cache((char *)at, (char *)at + count);
+/* Makes the first changes, of one mapping. *made: how many. */
+static long write_some(struct code_text *last, const struct code_change *changes, size_t count,
+                       size_t *made)
+{
+    static const struct code_text none;
+    bool found = code_find(last, changes[0].at) && is_in(last, &changes[0]);
+    size_t together = found;
+
+    while (found && together < count && is_in(last, &changes[together]))
+        together++;
+    *made = found ? code_replace_by_twin(last, changes, together) : 0;
+    for (size_t i = 0; i < *made; i++)
+        __builtin___clear_cache((char *)changes[i].at, (char *)changes[i].at + changes[i].size);
+    if (*made)
+        return 0;
+    *made = 1;
+    return write_where_writable(found ? last : &none, &changes[0]);
+}
+
+long code_write(struct code_text *last, const struct code_change *changes, size_t count)
+{
+    long rc = 0;
+
+    for (size_t at = 0, made; !rc && at < count; at += made)
+        rc = write_some(last, changes + at, count - at, &made);
     code_fetch_anew();
-    return 0;
+    return rc;
 }

@@ -3,8 +3,8 @@
  * The files that the dynamic linker has loaded into this process, in all its link namespaces:
  * dlmopen(3) and LD_AUDIT load into others than the program's, with a libc of their own.
  */
-#ifndef HMREG_CORE_MONITOR_MEMHOOKS_MODULES_H
-#define HMREG_CORE_MONITOR_MEMHOOKS_MODULES_H
+#ifndef HMREG_CORE_PATCH_MODULES_H
+#define HMREG_CORE_PATCH_MODULES_H
 
 #include <link.h>
 #include <stdbool.h>
@@ -36,10 +36,6 @@ bool modules_have(uint64_t address, bool *gone);
  * list of mappings; false if there is none, and before glibc 2.35. */
 bool modules_is_one_unlisted(void);
 
-/* Where the dynamic linker is loaded, whatever has started it: it may be the command. 0: a
- * statically linked program has none. */
-uint64_t modules_linker(void);
-
 /* Calls look() for each file, until it returns nonzero, and returns that; last with NULL if more
  * files are loaded than the linker shows: before glibc 2.35 it hides the files of other namespaces.
  * The linker's list is locked meanwhile: nothing is loaded or unloaded. look() may not load or
@@ -54,8 +50,19 @@ bool module_stays(const struct module *module);
  * the function's resolver. */
 const ElfW(Sym) * module_function(const struct module *module, const char *name, unsigned nth);
 
-/* Returns what changes mappings past every hook in libc, by its usual name: a sanitizer's runtime,
- * a Go runtime. *file: where it is, valid as long as that file is loaded. NULL: none is known. */
-const char *modules_bypass(const char **file);
+/* The executable segment of a file of the program's link namespace. */
+struct module_text {
+    const char *file; /* as in struct module */
+    uint64_t start, end;
+};
+
+/* Finds the segment that contains the address. False: it is in no file's. */
+bool module_text(uint64_t address, struct module_text *out);
+
+/* Finds the dynamic linker's. False: a statically linked program has none. */
+bool modules_linker(struct module_text *out);
+
+/* Keeps the file loaded that this code is in. False: it is being unloaded, or no file's. */
+bool module_keep(const void *code);
 
 #endif

@@ -14,7 +14,7 @@
  * libc before it can be unloaded. A forked child inherits a copy, which may contain slots that no
  * producer will ever finish; each costs the child what a refused producer costs.
  */
-#include "core/monitor/change_queue.h"
+#include "core/monitor/change/change_queue.h"
 
 #include "core/base/reaper.h"
 

@@ -2,7 +2,7 @@
  *
  * Changing code that other threads execute: room for code of our own within a branch's reach of
  * other code, and the replacement of one instruction by another. code_x86_64.c, code_arm64.c and,
- * for any other processor, code_none.c have what depends on the processor.
+ * for any other processor, none.c have what depends on the processor.
  *
  * Pages for code ("islands") are written while they are not executable, and never again once they
  * are. They are never unmapped, since a thread may be interrupted in such code at any time and
@@ -18,8 +18,8 @@
  * written and so copied, and the copy is complete when the kernel maps it. The thread that does
  * this blocks signals meanwhile; the caller's lock keeps other writers of ours out.
  */
-#ifndef HMREG_CORE_BASE_CODE_H
-#define HMREG_CORE_BASE_CODE_H
+#ifndef HMREG_CORE_PATCH_CODE_H
+#define HMREG_CORE_PATCH_CODE_H
 
 #include "core/base/kernel_call.h"
 
@@ -27,7 +27,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 #include <sys/syscall.h>
 
 /* The size of a branch, and its reach with room for what it leads to, in bytes. */
@@ -38,6 +37,7 @@
 #define CODE_BRANCH 5
 #define CODE_REACH  (UINT64_C(2040) << 20)
 #endif
+#define CODE_SHORT 2 /* the size of a short branch: x86-64 alone has one */
 
 /* Does Valgrind run this process? It executes translations of the code, one thread at a time. */
 bool code_is_translated(void);
@@ -64,10 +64,32 @@ uint8_t *code_take_room(struct code_islands *islands, const uint8_t *near_by, si
  * before the call returns. 0, or the negative error of mprotect(2) or membarrier(2). */
 int code_seal(struct code_islands *islands);
 
+/* ---- reading code ----------------------------------------------------------------------- */
+
+/* Lets the kernel read memory that may be unmapped. False: it is. */
+bool code_read(uintptr_t from, void *to, size_t size);
+
+/* Where a branch of CODE_BRANCH bytes leads; NULL: there is none. */
+const uint8_t *code_target(const uint8_t *at);
+
+/* Where a jump at a function's beginning leads, in one of the forms that other libraries write;
+ * NULL: there is none. *size: of the instructions up to and including the jump. */
+const uint8_t *code_leads_to(const uint8_t *function, size_t readable, size_t *size);
+
+/* Of x86-64: bytes that no thread executes, which compilers and linkers put between functions:
+ * CODE_BRANCH of them, or NULL. behind: up to the next function, behind the function's last byte;
+ * before: directly before its first one, readable from `from` on. */
+uint8_t *code_pad_behind(const uint8_t *end);
+uint8_t *code_pad_before(uint8_t *start, const uint8_t *from);
+/* The place of the pad that code_pad_behind() would return, whatever is there. */
+uint8_t *code_pad_place(const uint8_t *end);
+
 /* ---- writing code ----------------------------------------------------------------------- */
 
 /* Writes to `to` a branch from `at` to `target`. False: the target is out of reach. */
 bool code_branch(uint8_t to[CODE_BRANCH], const uint8_t *at, const uint8_t *target);
+/* The same in CODE_SHORT bytes. */
+bool code_short_branch(uint8_t to[CODE_SHORT], const uint8_t *at, const uint8_t *target);
 
 /* Prepares the process for code_fetch_anew(). False: the kernel cannot synchronize code. */
 bool code_start(void);
@@ -87,42 +109,32 @@ struct code_text {
  * kernel's list of mappings cannot be read. */
 bool code_find(struct code_text *last, const uint8_t *at);
 
-/* Replaces `count` bytes, for which code_can_replace() answered true or which no thread executes.
- * Each thread executes either the old instruction or the new one, and only the new one after the
- * call. last: zeroed by the caller before the first of several calls. page_protection: of the page,
- * PROT_*, in case the mapping cannot be found. 0, or the negative error of mprotect(2). */
-long code_write(struct code_text *last, uint8_t *at, const uint8_t *bytes, size_t count,
-                int page_protection);
+/* Bytes that are replaced, for which code_can_replace() answered true or which no thread executes.
+ */
+struct code_change {
+    uint8_t *at;
+    const uint8_t *bytes;
+    size_t size;
+};
 
-/* Is only the first byte of our branch not ours? A tracer's probe (uprobe) lies on the instruction
- * that the branch replaced, or has lain there: the kernel writes the file's first byte when the
- * probe goes. Half an instruction is left then, unless the bytes behind the first one are made the
- * file's meanwhile. (On arm64 trap and instruction have one size.) */
-static inline bool code_is_probed(const uint8_t *at, const uint8_t *ours, const uint8_t *before,
-                                  size_t size)
-{
-#if defined(__x86_64__)
-    const uint8_t trap = 0xcc; /* int3 */
-
-    return (at[0] == trap || at[0] == before[0]) && at[0] != ours[0] &&
-           memcmp(at + 1, ours + 1, size - 1) == 0;
-#else
-    return false;
-#endif
-}
+/* Makes the changes in this order. Each thread executes either the old instruction or the new one,
+ * and only new ones after the call. Changes in a row that lie on one page cost little more than
+ * one. last: zeroed by the caller before the first of several calls. 0, or the negative error of
+ * mprotect(2): then the first changes may have been made. */
+long code_write(struct code_text *last, const struct code_change *changes, size_t count);
 
 /* ---- for code.c ------------------------------------------------------------------------- */
 
-/* Replaces bytes as code_write(), without code that is writable (code_twin.c). False: that is not
- * possible here, and nothing has changed. */
-bool code_replace_by_twin(const struct code_text *text, uint8_t *at, const uint8_t *bytes,
-                          size_t count);
+/* Makes the changes as code_write(), all of one mapping, without code that is writable
+ * (code_twin.c). Returns how many are made: fewer if that is not possible here. */
+size_t code_replace_by_twin(const struct code_text *text, const struct code_change *changes,
+                            size_t count);
 /* Is this address in such a second mapping, which the dynamic linker does not know? */
 bool code_is_twin(uintptr_t at);
 
 /* ---- of the processor, for code.c ------------------------------------------------------- */
 
-/* Replaces bytes on a writable page, as code_write(). Calls no function of libc. */
+/* Replaces bytes on a writable page. Calls no function of libc. */
 void code_replace(uint8_t *at, const uint8_t *bytes, size_t count);
 
 /* Returns when every thread of the process has passed a context synchronization event, and so

@@ -21,7 +21,7 @@
  * word is fetched whole, old or new, and the new one after the maintenance and the membarrier(2) of
  * code_write().
  */
-#include "hmem/hooks/entry_hook.h"
+#include "core/patch/entry_hook.h"
 
 #if defined(__aarch64__) && defined(__LP64__)
 
@@ -311,38 +311,9 @@ static const char *find_site(const struct entry_code *code, struct prologue *p, 
 const char *entry_arch_choose(struct entry_hook *hook, const struct entry_code *code)
 {
     struct prologue prologue;
-    uint8_t *site;
-    const char *why = find_site(code, &prologue, &site);
 
-    if (why)
-        return why;
-    hook->site = site;
-    hook->size = CODE_BRANCH;
-    hook->pad = NULL;
-    return NULL;
-}
-
-/* b; or ldr of a literal, and br, as UCX writes them. */
-const uint8_t *entry_arch_leads_to(const struct entry_code *code, size_t *size)
-{
-    uint32_t word = code->readable < 8 ? 0 : word_at(code->function);
-    size_t at = is_bti(word) || word == PACIASP ? CODE_BRANCH : 0;
-    const uint8_t *here = code->function + at, *to = NULL;
-    uint32_t next;
-
-    if (code->readable < at + 24 || (uintptr_t)code->function & 3)
-        return NULL;
-    word = word_at(here);
-    next = word_at(here + CODE_BRANCH);
-    *size = at + CODE_BRANCH;
-    if (is_branch(word))
-        return here + branch_distance(word);
-    if ((word & 0xff00001f) == (0x58000000 | (next >> 5 & 0x1f)) &&
-        (next & 0xfffffc1f) == 0xd61f0000) {
-        memcpy(&to, here + ((int32_t)(word << 8) >> 13) * 4, sizeof(to));
-        *size = at + 16;
-    }
-    return to;
+    hook->patch = (struct patch){.via = NULL};
+    return find_site(code, &prologue, &hook->patch.at);
 }
 
 /* ---- writing ---------------------------------------------------------------------------- */
@@ -407,14 +378,15 @@ static void put_moved(struct writer *out, const uint8_t *at)
 static bool put_original(struct writer *out, const struct entry_hook *hook,
                          const struct entry_code *code)
 {
-    uint32_t word = word_at(hook->site);
-    const uint8_t *next = hook->site + (is_branch(word) ? branch_distance(word) : CODE_BRANCH);
+    const uint8_t *site = hook->patch.at;
+    uint32_t word = word_at(site);
+    const uint8_t *next = site + (is_branch(word) ? branch_distance(word) : CODE_BRANCH);
     uint8_t branch[CODE_BRANCH];
 
-    for (const uint8_t *at = code->function; at < hook->site; at += CODE_BRANCH)
+    for (const uint8_t *at = code->function; at < site; at += CODE_BRANCH)
         put_moved(out, at);
     if (!is_branch(word))
-        put_moved(out, hook->site);
+        put_moved(out, site);
     if (!code_branch(branch, out->at, next)) {
         if (!is_branch(word))
             return false;
@@ -425,22 +397,19 @@ static bool put_original(struct writer *out, const struct entry_hook *hook,
     return true;
 }
 
-const char *entry_arch_build(struct entry_hook *hook, const struct entry_code *code, uint8_t *room)
+const char *entry_arch_build(const struct entry_hook *hook, const struct entry_code *code,
+                             uint8_t *room, uint8_t **original)
 {
     struct writer out = {room};
     struct prologue prologue;
-    uint8_t *original, *site;
+    uint8_t *site;
 
-    if (find_site(code, &prologue, &site) || site != hook->site)
+    if (find_site(code, &prologue, &site) || site != hook->patch.at)
         return "other code changes it at the same time";
     put_undo(&out, &prologue);
     put_jump(&out, hook->replacement);
-    original = out.at;
-    if (!put_original(&out, hook, code) || !code_branch(hook->after, hook->site, room))
-        return "no addresses are free near it";
-    memcpy(hook->before, hook->site, CODE_BRANCH);
-    atomic_store(&hook->original, original);
-    return NULL;
+    *original = out.at;
+    return put_original(&out, hook, code) ? NULL : "no addresses are free near it";
 }
 
 #endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * One place in code that is replaced by a branch to code of ours, and is taken back. The branch
+ * replaces an instruction of the function; or a short jump does, and leads to the branch, which
+ * lies in a pad (code.h): bytes that no thread executes otherwise.
+ *
+ * Others change the same code: libraries that hook functions, tracers with their probes, other
+ * copies of this library. So nothing is written over bytes that are not those that were read, and
+ * nothing is restored that is not ours any more. Calls for one place are serialized by the caller;
+ * patch_is_placed() may be called at any time.
+ */
+#ifndef HMREG_CORE_PATCH_PATCH_H
+#define HMREG_CORE_PATCH_PATCH_H
+
+#include "core/patch/code.h"
+
+#include <string.h>
+
+struct patch {
+    uint8_t *at;  /* of the branch */
+    uint8_t *via; /* of the short jump that leads to it; NULL: there is none */
+    uint8_t before[CODE_BRANCH], after[CODE_BRANCH];
+    uint8_t via_before[CODE_SHORT], via_after[CODE_SHORT];
+    int error; /* of the last patch_place() */
+};
+
+/* The instruction of the function that is replaced, and the bytes that are. */
+static inline uint8_t *patch_site(const struct patch *patch)
+{
+    return patch->via ? patch->via : patch->at;
+}
+
+static inline size_t patch_size(const struct patch *patch)
+{
+    return patch->via ? CODE_SHORT : CODE_BRANCH;
+}
+
+static inline const uint8_t *patch_before(const struct patch *patch)
+{
+    return patch->via ? patch->via_before : patch->before;
+}
+
+/* Can threads execute the place while it is replaced? */
+static inline bool patch_is_possible(const struct patch *patch)
+{
+    return code_can_replace(patch_site(patch), patch_size(patch));
+}
+
+/* Reads the bytes at `at` and `via`, which the caller has set, and makes those for a branch to
+ * `target`. False: that is out of reach. */
+bool patch_make(struct patch *patch, const uint8_t *target);
+
+/* Does the short jump, if there is one, lead to the branch? */
+static inline bool patch_is_reached(const struct patch *patch)
+{
+    return !patch->via || !memcmp(patch->via, patch->via_after, CODE_SHORT);
+}
+
+static inline bool patch_is_placed(const struct patch *patch)
+{
+    return !memcmp(patch->at, patch->after, CODE_BRANCH) && patch_is_reached(patch);
+}
+
+/* Does the function execute what it did before? */
+static inline bool patch_is_as_before(const struct patch *patch)
+{
+    return !memcmp(patch_site(patch), patch_before(patch), patch_size(patch));
+}
+
+/* Places what is not placed, of each the branch first, and sets its `error`: 0; -EBUSY: other code
+ * has changed the place; -EEXIST: the pad; or the error of code_write(). text: as for code_write().
+ * Cheapest in the order of addresses. */
+void patch_place(struct patch *const patches[], size_t count, struct code_text *text);
+
+/* A tracer's probe (uprobe) lies on the instruction that was replaced, or has lain there: the
+ * kernel writes the file's first byte when the probe goes. Half an instruction is left then, unless
+ * the bytes behind the first one are made the file's meanwhile, as this does. (On arm64 trap and
+ * instruction have one size.) */
+void patch_mend(struct patch *patch, struct code_text *text);
+
+/* Restores the place where it is still ours. A branch in a pad stays, for threads that are about
+ * to execute it: without the jump to it, no other thread does. False: other code has changed it. */
+bool patch_restore(struct patch *patch, struct code_text *text);
+
+#endif
