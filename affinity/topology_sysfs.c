@@ -31,13 +31,15 @@ typedef int add_fn(struct hmreg_topology *topology, const char *root, const char
                    const char *name);
 
 /* Calls add() for each name in the folder, in their order as versions. One that cannot be read is
- * empty. */
+ * empty, but where none below a root can be. */
 static int for_each(struct hmreg_topology *topology, const char *root, const char *folder,
                     add_fn *add)
 {
     int fd = below_open(root, folder, O_PATH | O_DIRECTORY), count, rc = 0;
     struct dirent **entries = NULL;
 
+    if (fd < 0 && root[0] && (errno == ENOSYS || errno == EPERM))
+        return hmreg_fail_os(errno, "config->root needs the system call openat2, of Linux 5.6");
     if (fd < 0)
         return 0;
     errno = 0;
@@ -70,8 +72,12 @@ static int node_of(const char *root, const char *folder, const char *name)
 /* The part of a device's path from the host bridge on: "pci0000:40/..."; NULL: none. */
 static char *from_host_bridge(char *path)
 {
-    char *devices = strstr(path, "/sys/devices/"), *part = devices ? strstr(devices, "/pci") : NULL;
+    char *devices = NULL, *part;
 
+    /* The last: a root may have one in its own name. */
+    for (char *at = path; (at = strstr(at, "/sys/devices/")); at++)
+        devices = at;
+    part = devices ? strstr(devices, "/pci") : NULL;
     return part ? part + 1 : NULL;
 }
 

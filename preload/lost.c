@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * See lost.h. The page is mapped in every process under `hmreg run`, shells too, which costs some
- * twenty short system calls; forked children share it. Whatever is wrong with the file, there is no
+ * thirty short system calls; forked children share it. Whatever is wrong with the file, there is no
  * page then: another user's, which that user could truncate, is SIGBUS at the next store
  * (core/base/own_path.h).
  *
@@ -32,9 +32,10 @@ static bool in_memory; /* the file is, where no store fails */
 static struct record_lost *map(int fd)
 {
     struct statfs system;
+    void *made = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
     in_memory = !fstatfs(fd, &system) && system.f_type == IN_MEMORY;
-    return own_file_map(fd, sizeof(struct record_lost), 0);
+    return made == MAP_FAILED ? NULL : made;
 }
 
 __attribute__((constructor)) static void map_page(void)
@@ -43,7 +44,7 @@ __attribute__((constructor)) static void map_page(void)
     int error = errno, folder = path ? own_folder(path) : -1, fd = -1;
 
     if (folder >= 0) {
-        fd = own_file_open(folder, RECORD_LOST_FILE);
+        fd = own_file_open(folder, RECORD_LOST_FILE, sizeof(*page));
         close(folder);
     }
     if (fd >= 0) {

@@ -2,7 +2,8 @@
  *
  * See trace_file.h. The blocks of the file are allocated before it is mapped, since a store to a
  * page that a full file system cannot hold raises SIGBUS, in the program; so does one that another
- * user has truncated, so that folder and file are the user's own (core/base/own_path.h).
+ * user has truncated, so that the folder is the user's own (core/base/own_path.h), and the file a
+ * new one that no other user may open.
  */
 #include "preload/trace_file.h"
 
@@ -153,8 +154,8 @@ static struct record_layout *map(int fd)
 
     if (error)
         return fail(RECORD_LOST_ROOM, error);
-    made = own_file_map(fd, size, MAP_POPULATE);
-    if (!made)
+    made = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+    if (made == MAP_FAILED)
         return fail(RECORD_LOST_MAP, errno);
     /* A forked child must not write to it, and does not need it. */
     madvise(made, size, MADV_DONTFORK);

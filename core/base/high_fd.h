@@ -19,6 +19,16 @@
 
 #define HIGH_FD_FIRST 3
 
+/* close(2) of what was opened, or of -1. errno stays. */
+static inline void high_fd_close(int fd)
+{
+    int error = errno;
+
+    if (fd >= 0)
+        close(fd);
+    errno = error;
+}
+
 /* A duplicate, close-on-exec. -1: errno. */
 static inline int high_fd_duplicate(int fd)
 {
@@ -33,14 +43,12 @@ static inline int high_fd_duplicate(int fd)
  * there is no number for it and it is closed. */
 static inline int high_fd(int fd)
 {
-    int made, error;
+    int made;
 
     if (fd < 0 || fd >= HIGH_FD_FIRST)
         return fd;
     made = high_fd_duplicate(fd);
-    error = errno;
-    close(fd);
-    errno = error;
+    high_fd_close(fd);
     return made;
 }
 
@@ -53,8 +61,8 @@ static inline int high_fd_pair(int rc, int fds[2])
     fds[1] = high_fd(fds[1]);
     if (fds[0] >= 0 && fds[1] >= 0)
         return 0;
-    if (fds[0] >= 0 || fds[1] >= 0)
-        close(fds[0] >= 0 ? fds[0] : fds[1]);
+    high_fd_close(fds[0]);
+    high_fd_close(fds[1]);
     return -1;
 }
 
@@ -64,8 +72,8 @@ static inline FILE *high_file(const char *path)
     int fd = high_fd(open(path, O_RDONLY | O_CLOEXEC));
     FILE *file = fd < 0 ? NULL : fdopen(fd, "re");
 
-    if (!file && fd >= 0)
-        close(fd);
+    if (!file)
+        high_fd_close(fd);
     return file;
 }
 
@@ -74,8 +82,8 @@ static inline DIR *high_folder(const char *path)
     int fd = high_fd(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     DIR *folder = fd < 0 ? NULL : fdopendir(fd);
 
-    if (!folder && fd >= 0)
-        close(fd);
+    if (!folder)
+        high_fd_close(fd);
     return folder;
 }
 

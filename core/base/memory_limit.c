@@ -10,76 +10,42 @@
 
 #include <inttypes.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <string.h>
 
 #define GROUPS "/sys/fs/cgroup"
 
-static FILE *open_file(const char *root, const char *folder, const char *name)
+/* Reads one value in the first line of a file at root, path, name that has the format's form. */
+static void read_value(const char *root, const char *path, const char *name, const char *format,
+                       void *value)
 {
-    char path[3 * PATH_MAX];
+    char full[3 * PATH_MAX], line[PATH_MAX];
+    FILE *file;
 
-    snprintf(path, sizeof(path), "%s%s/%s", root, folder, name);
-    return high_file(path);
-}
-
-static void lower(struct memory_limit *limit, uint64_t bytes, const char *what)
-{
-    if (bytes < limit->bytes)
-        *limit = (struct memory_limit){bytes, what};
-}
-
-static void read_machine(const char *root, struct memory_limit *limit)
-{
-    FILE *file = open_file(root, "/proc", "meminfo");
-    char line[256];
-    uint64_t kilobytes;
-
-    while (file && fgets(line, sizeof(line), file))
-        if (sscanf(line, "MemTotal: %" SCNu64 " kB", &kilobytes) == 1)
-            lower(limit, kilobytes * 1024, "this machine's memory");
+    snprintf(full, sizeof(full), "%s%s%s", root, path, name);
+    file = high_file(full);
+    while (file && fgets(line, sizeof(line), file) && sscanf(line, format, value) != 1)
+        ;
     if (file)
         fclose(file);
-}
-
-/* "max", or a number. */
-static void read_group(const char *root, const char *group, struct memory_limit *limit)
-{
-    FILE *file = open_file(root, group, "memory.max");
-    uint64_t bytes;
-
-    if (file && fscanf(file, "%" SCNu64, &bytes) == 1)
-        lower(limit, bytes, "memory.max of a control group");
-    if (file)
-        fclose(file);
-}
-
-/* Of the line "0::/group", from that group up. */
-static void read_groups(const char *root, struct memory_limit *limit)
-{
-    FILE *file = open_file(root, "/proc/self", "cgroup");
-    char line[PATH_MAX], path[sizeof(GROUPS) + sizeof(line)];
-    bool found = false;
-
-    while (file && !found && fgets(line, sizeof(line), file))
-        found = !strncmp(line, "0::/", 4);
-    if (file)
-        fclose(file);
-    if (!found)
-        return;
-    line[strcspn(line, "\n")] = '\0';
-    snprintf(path, sizeof(path), GROUPS "%s", line + 3);
-    for (char *end = path + strlen(path); end >= path + strlen(GROUPS); end = strrchr(path, '/')) {
-        *end = '\0';
-        read_group(root, path, limit);
-    }
 }
 
 struct memory_limit memory_limit_read(const char *root)
 {
     struct memory_limit limit = {UINT64_MAX, "unknown"};
+    long pages = sysconf(_SC_PHYS_PAGES);
+    char path[sizeof(GROUPS) + PATH_MAX] = GROUPS, *const group = path + strlen(GROUPS);
 
-    read_machine(root, &limit);
-    read_groups(root, &limit);
+    if (pages > 0) /* a sandbox may refuse sysinfo(2), which libc calls */
+        limit = (struct memory_limit){(uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE),
+                                      "this machine's memory"};
+    read_value(root, "/proc/self/cgroup", "", "0::%4095[^\n]", group);
+    for (char *end = path + strlen(path); end && end >= group; end = strrchr(path, '/')) {
+        uint64_t bytes = UINT64_MAX; /* "max" */
+
+        *end = '\0';
+        read_value(root, path, "/memory.max", "%" SCNu64, &bytes);
+        if (bytes < limit.bytes)
+            limit = (struct memory_limit){bytes, "memory.max of a control group"};
+    }
     return limit;
 }

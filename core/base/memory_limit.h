@@ -14,7 +14,7 @@ struct memory_limit {
     const char *what; /* what sets it: "this machine's memory" */
 };
 
-/* Reads the files of /proc and of control groups below root: "", or a test's folder. */
+/* Reads the files of control groups below root: "", or a test's folder. */
 struct memory_limit memory_limit_read(const char *root);
 
 #endif

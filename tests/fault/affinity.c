@@ -136,7 +136,8 @@ static void each_fails(const struct hmreg_topology_config *config, const char *c
 TEST(affinity__tree__each_call_fails_once)
 {
     static const char *const expected[] = {
-        "calloc", "realloc", "scandirat", "open", "fdopen", "syscall(move_pages)", NULL};
+        "calloc", "realloc",          "scandirat",           "open",
+        "fdopen", "syscall(openat2)", "syscall(move_pages)", NULL};
     struct hmreg_topology_config config = {.size = sizeof(config)};
 
     tree_begin();

@@ -223,14 +223,21 @@ int __wrap_open(const char *path, int flags, ...)
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
 
-/* The library uses at most three, but for two. */
+/* The library uses at most three, but for these. */
+static int arguments_of(long number)
+{
+    if (number == SYS_move_pages || number == SYS_futex)
+        return 6;
+    return number == SYS_openat2 ? 4 : 3;
+}
+
 long __wrap_syscall(long number, ...)
 {
     va_list args;
     long arg[6] = {0};
 
     va_start(args, number);
-    for (int i = 0; i < (number == SYS_move_pages || number == SYS_futex ? 6 : 3); i++)
+    for (int i = 0; i < arguments_of(number); i++)
         arg[i] = va_arg(args, long);
     va_end(args);
     if (number == SYS_userfaultfd && fails("syscall(userfaultfd)", EMFILE))
@@ -238,6 +245,8 @@ long __wrap_syscall(long number, ...)
     if (number == SYS_membarrier && fails("syscall(membarrier)", ENOSYS))
         return -1;
     if (number == SYS_move_pages && fails("syscall(move_pages)", EPERM))
+        return -1;
+    if (number == SYS_openat2 && fails("syscall(openat2)", EMFILE))
         return -1;
     return __real_syscall(number, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
 }

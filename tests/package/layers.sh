@@ -172,7 +172,7 @@ check layers__fabrics_know_errors_only includes_only providers \
     'core/contract/provider|core/base/(error|fault_cause|high_fd)'
 check layers__affinity_knows_errors_and_checks_only includes_only affinity 'core/base/(below|error)|core/contract/(order|provider)'
 check layers__each_descriptor_is_a_high_one each_descriptor_is_a_high_one
-check layers__tools_know_layouts_only includes_only tools 'core/base/(below|lock_right|own_path)|core/stats/stats_layout|preload/record_layout'
+check layers__tools_know_layouts_only includes_only tools 'core/base/(below|high_fd|lock_right|own_path)|core/stats/stats_layout|preload/record_layout'
 check layers__preload_knows_no_internals includes_only preload '(core/base/(high_fd|own_path|soname)|core/contract/provider)'
 check layers__bench_knows_contracts_and_an_example_only includes_only bench \
     '(core/contract/provider|core/cache/cache_set|core/remote/token|examples/7-nccl-net/plugin)'

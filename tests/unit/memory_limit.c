@@ -3,6 +3,7 @@
 #include "core/base/lock_right.h"
 #include "core/base/memory_limit.h"
 
+#include "tests/support/code_filters.h"
 #include "tests/support/test.h"
 #include "tests/tools/tree.h"
 
@@ -11,7 +12,6 @@
 static void begin(const char *groups)
 {
     tree_begin();
-    tree_file("/proc/meminfo", "MemTotal:       1000 kB\nMemFree:         500 kB\n");
     tree_file("/proc/self/cgroup", groups);
 }
 
@@ -23,19 +23,42 @@ static void expect(uint64_t bytes, const char *words)
     assert_string_equal(limit.what, words);
 }
 
+static void expect_machines(void)
+{
+    expect((uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE),
+           "this machine's memory");
+}
+
 TEST(machine__no_groups__its_memory)
 {
     begin("");
-    expect(1000 * 1024, "this machine's memory");
-    tree_remove("/proc/meminfo");
-    expect(UINT64_MAX, "unknown");
+    expect_machines();
+    tree_remove("/proc/self/cgroup");
+    expect_machines();
+}
+
+/* 0, or at which step not. */
+static int read_without_sysinfo(void)
+{
+    struct memory_limit limit;
+
+    if (!code_filter_refuse(SYS_sysinfo, EPERM))
+        return 77;
+    limit = memory_limit_read(getenv("HMREG_DOCTOR_ROOT"));
+    return limit.bytes == UINT64_MAX && !strcmp(limit.what, "unknown") ? 0 : 1;
+}
+
+TEST(machine__sysinfo_refused__unknown)
+{
+    begin("");
+    test_in_child_or_skip(read_without_sysinfo(), "no seccomp filter can be made here");
 }
 
 TEST(group__of_version_2__the_least_of_all_above)
 {
     begin("12:cpuset:/a\n0::/a/b/c\n");
     tree_file("/sys/fs/cgroup/a/b/c/memory.max", "max\n");
-    expect(1000 * 1024, "this machine's memory");
+    expect_machines();
     tree_file("/sys/fs/cgroup/a/memory.max", "5000\n");
     expect(5000, "memory.max of a control group");
     tree_file("/sys/fs/cgroup/a/b/memory.max", "7000\n");

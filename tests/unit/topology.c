@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * What a topology says of a tree of sysfs that the test makes, and of this machine. */
+#include "tests/support/code_filters.h"
 #include "tests/tools/tree.h"
 #include "tests/unit/affinity.h"
 
@@ -97,10 +98,11 @@ TEST(sysfs__root_with_the_name_of_a_host_bridge__not_mistaken)
     char root[256];
 
     tree_begin();
-    tree_file("/pci9999:00/sys/devices/platform/soc/pci0000:00/0000:02:00.0/numa_node", "0\n");
-    tree_link("/pci9999:00/sys/bus/pci/devices/0000:02:00.0",
+    tree_file("/sys/devices/pci9999:00/sys/devices/platform/soc/pci0000:00/0000:02:00.0/numa_node",
+              "0\n");
+    tree_link("/sys/devices/pci9999:00/sys/bus/pci/devices/0000:02:00.0",
               "../../../devices/platform/soc/pci0000:00/0000:02:00.0");
-    snprintf(root, sizeof(root), "%s/pci9999:00", getenv("HMREG_DOCTOR_ROOT"));
+    snprintf(root, sizeof(root), "%s/sys/devices/pci9999:00", getenv("HMREG_DOCTOR_ROOT"));
     config.root = root;
     assert_ok(hmreg_topology_open(NULL, &config, &topology));
     assert_ok(hmreg_topology_place(topology, &at, &place));
@@ -108,6 +110,26 @@ TEST(sysfs__root_with_the_name_of_a_host_bridge__not_mistaken)
     assert_int_equal(place.bridge_count, 0);
     assert_int_equal(place.numa_node, 0);
     hmreg_topology_close(topology);
+}
+
+/* 0, or at which step not. */
+static int open_without_the_call(int error)
+{
+    struct hmreg_topology_config config = {.size = sizeof(config),
+                                           .root = getenv("HMREG_DOCTOR_ROOT")};
+    struct hmreg_topology *topology = NULL;
+
+    if (!code_filter_refuse(SYS_openat2, error))
+        return 77;
+    return hmreg_topology_open(NULL, &config, &topology) == -error && !topology ? 0 : 1;
+}
+
+TEST(sysfs__root_and_no_openat2__error)
+{
+    tree_begin();
+    tree_pci("pci0000:00/0000:02:00.0", "0x030200", "0x10de");
+    test_in_child_or_skip(open_without_the_call(ENOSYS), "no seccomp filter can be made here");
+    test_in_child_or_skip(open_without_the_call(EPERM), "no seccomp filter can be made here");
 }
 
 TEST(sysfs__hostile_tree__what_can_be_read)

@@ -26,12 +26,7 @@ struct options {
     bool json, no_proof, verbose;
     int patience; /* seconds */
     const char *explain, *picture;
-    struct drawing *drawing; /* NULL: none is asked for */
-};
-
-struct drawing {
-    struct picture picture;
-    bool drawn;
+    bool *drawn; /* NULL: no picture is asked for */
 };
 
 /* ---- facts ------------------------------------------------------------------------------ */
@@ -72,8 +67,8 @@ static json_t *describe(struct hmreg *lib, const void *given)
     doc_set(document, "summary", doctor_summary(facts, findings));
     doc_set(document, "findings", findings);
     doc_set(document, "facts", facts);
-    if (options->drawing)
-        options->drawing->drawn = picture_end(&options->drawing->picture, document);
+    if (options->drawn)
+        *options->drawn = picture_write(options->picture, document);
     return document;
 }
 
@@ -107,15 +102,14 @@ static int status_of(const json_t *document)
 
 static int show_drawn(const struct command *self, struct options *options)
 {
-    struct drawing drawing = {.drawn = false};
+    bool drawn = false;
     int status;
 
-    if (!picture_begin(&drawing.picture, options->picture))
+    if (!picture_try(options->picture))
         return EXIT_ERROR;
-    options->drawing = &drawing;
+    options->drawn = &drawn;
     status = command_show(self, options);
-    picture_cancel(&drawing.picture);
-    return drawing.drawn ? status : EXIT_ERROR;
+    return drawn ? status : EXIT_ERROR;
 }
 
 static int run(const struct command *self, int argc, char **argv)

@@ -12,13 +12,13 @@
 #include "tools/child.h"
 #include "tools/document.h"
 #include "tools/foreign.h"
+#include "tools/output.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #define MANY_PAIRS 8 /* with more, only broken edges have words */
@@ -288,9 +288,9 @@ bool picture_is_name(const char *name)
     return ends_in(name, ".svg") || ends_in(name, ".dot");
 }
 
-static bool refuse(const struct picture *picture, const char *why)
+static bool refuse(const char *name, const char *why)
 {
-    print_error("hmreg doctor: --picture %s: %s", picture->name, why);
+    print_error("hmreg doctor: --picture %s: %s", name, why);
     return false;
 }
 
@@ -305,65 +305,49 @@ static bool has_dot(void)
     return status == 0;
 }
 
-bool picture_begin(struct picture *picture, const char *name)
+bool picture_try(const char *name)
 {
     const char *refusal;
 
-    *picture = (struct picture){.name = name};
     if (!ends_in(name, ".dot") && !has_dot())
-        return refuse(picture,
-                      "Graphviz' dot is missing: install graphviz, or name a file that ends "
-                      "in .dot and draw it elsewhere: dot -Tsvg FILE.dot >FILE.svg");
-    if (!own_output_open(&picture->output, name))
+        return refuse(name, "Graphviz' dot is missing: install graphviz, or name a file that ends "
+                            "in .dot and draw it elsewhere: dot -Tsvg FILE.dot >FILE.svg");
+    if (output_try(name))
         return true;
-    refusal = own_refusal(errno);
-    return refuse(picture, refusal ? refusal : strerror(errno));
+    refusal = output_refusal(errno);
+    return refuse(name, refusal ? refusal : strerror(errno));
 }
 
-/* Runs dot on what is in the file. Its warnings are about the layout. */
-static bool run_dot(int in, int out)
+/* Runs dot on what is in the file, which it closes. Its warnings are about the layout. NULL: it
+ * failed. */
+static FILE *run_dot(FILE *in)
 {
     char dot[] = "dot", svg[] = "-Tsvg";
     char *argv[] = {dot, svg, NULL};
+    FILE *out = output_begin();
     int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    bool good = lseek(in, 0, SEEK_SET) == 0 && child_run(argv, in, out, null) == 0;
+    bool good = out && !fflush(in) && lseek(fileno(in), 0, SEEK_SET) == 0 &&
+                child_run(argv, fileno(in), fileno(out), null) == 0;
 
     close(null);
-    return good;
-}
-
-static bool end(struct picture *picture, bool complete)
-{
-    bool good = !own_output_end(&picture->output, complete);
-
-    close(picture->output.fd);
-    picture->output.fd = -1;
-    return good && complete;
-}
-
-void picture_cancel(struct picture *picture)
-{
-    if (picture->output.fd >= 0)
-        end(picture, false);
-}
-
-bool picture_end(struct picture *picture, const json_t *document)
-{
-    bool by_dot = !ends_in(picture->name, ".dot");
-    int fd = by_dot ? memfd_create("picture", MFD_CLOEXEC)
-                    : fcntl(picture->output.fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
-    bool good = out;
-
-    if (good) {
-        draw(out, document);
-        good = !fflush(out) && !ferror(out) && (!by_dot || run_dot(fd, picture->output.fd));
+    fclose(in);
+    if (!good && out)
         fclose(out);
-    }
-    good = end(picture, good);
-    return good ||
-           refuse(picture,
-                  by_dot ? "dot failed, or the file cannot be written; a file that ends in .dot "
-                           "keeps what dot gets"
-                         : "the file cannot be written");
+    return good ? out : NULL;
+}
+
+bool picture_write(const char *name, const json_t *document)
+{
+    bool by_dot = !ends_in(name, ".dot");
+    FILE *file = output_begin();
+
+    if (file)
+        draw(file, document);
+    if (file && by_dot)
+        file = run_dot(file);
+    return output_end(file, name) ||
+           refuse(name, by_dot
+                            ? "dot failed, or the file cannot be written; a file that ends in .dot "
+                              "keeps what dot gets"
+                            : "the file cannot be written");
 }

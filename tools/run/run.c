@@ -8,6 +8,7 @@
 #include "tools/command.h"
 #include "tools/document.h"
 #include "tools/foreign.h"
+#include "tools/output.h"
 #include "tools/table.h"
 
 #include "core/base/own_path.h"
@@ -41,10 +42,10 @@ static int fail(const char *words, const char *why)
     return RUN_FAILED;
 }
 
-/* errno of a call of core/base/own_path.h, in words; accepted: what is, if it refused the name. */
+/* errno of a folder's or file's opening, in words; accepted: what is, if it refused the name. */
 static int fail_to_open(const char *option, const char *name, const char *accepted)
 {
-    const char *refusal = own_refusal(errno);
+    const char *refusal = output_refusal(errno);
 
     print_error("hmreg run: %s%s: %s%s%s", option, name, refusal ? refusal : strerror(errno),
                 refusal ? ". " : "", refusal ? accepted : "");
@@ -181,10 +182,9 @@ static void name_output(struct reporting *reporting)
                  rank ? rank : "");
 }
 
-/* False: errno. The caller closes output->fd. */
-static bool open_output(const struct reporting *reporting, struct own_output *output)
+static const char *output_of(const struct reporting *reporting)
 {
-    return !own_output_open(output, reporting->output[0] ? reporting->output : "/dev/stderr");
+    return reporting->output[0] ? reporting->output : "/dev/stderr";
 }
 
 static void print(const json_t *document, bool json)
@@ -219,18 +219,13 @@ static bool print_to(int fd, const json_t *document, bool json)
 
 static bool try_to_write(const struct reporting *reporting, const json_t *document)
 {
-    struct own_output output;
-    bool good;
-    int error;
+    FILE *made = output_begin();
 
-    if (!open_output(reporting, &output))
+    if (made && !print_to(fileno(made), document, reporting->options->json)) {
+        fclose(made);
         return false;
-    good = print_to(output.fd, document, reporting->options->json);
-    good = !own_output_end(&output, good) && good;
-    error = errno;
-    close(output.fd);
-    errno = error;
-    return good;
+    }
+    return output_end(made, output_of(reporting));
 }
 
 static void write_report(struct reporting *reporting, const json_t *document)
@@ -301,13 +296,7 @@ static void name_signal(const struct reporting *reporting, const char *program, 
 /* Before the program has run for hours. */
 static bool can_write(const struct reporting *reporting)
 {
-    struct own_output output;
-
-    if (!open_output(reporting, &output))
-        return !reporting->output[0];
-    own_output_end(&output, false);
-    close(output.fd);
-    return true;
+    return !reporting->output[0] || output_try(reporting->output);
 }
 
 static int run_in(const struct run_options *options, const struct folder *folder, char **words,

@@ -6,9 +6,8 @@
 
 #include "tools/command.h"
 #include "tools/foreign.h"
+#include "tools/output.h"
 #include "tools/signals.h"
-
-#include "core/base/own_path.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -126,89 +125,64 @@ static json_t *make_report(int patience)
 
 /* ---- the command ------------------------------------------------------------------------ */
 
-struct report_file {
-    struct own_output output;
-    FILE *file;
-};
+static const char *const endings[] = {".txt", ".json"};
 
-/* False: it says why. */
-static bool open_file(struct report_file *report, const char *name, const char *ending)
+#define FILE_NAME 4096
+
+static bool name_file(char path[FILE_NAME], const char *name, const char *ending)
 {
-    const char *refusal;
-    char path[4096];
-
     errno = ENAMETOOLONG;
-    report->file = NULL;
-    if (snprintf(path, sizeof(path), "%s%s", name, ending) < (int)sizeof(path) &&
-        !own_output_open(&report->output, path)) {
-        report->file = fdopen(report->output.fd, "w");
-        if (report->file)
-            return true;
-        own_output_end(&report->output, false);
-        close(report->output.fd);
-    }
-    refusal = own_refusal(errno);
-    print_error("hmreg verify: --out %s: %s%s is not written: %s%s", name, name, ending,
-                refusal ? refusal : strerror(errno),
-                refusal ? ". A new name and files of your own are accepted" : "");
-    return false;
+    return snprintf(path, FILE_NAME, "%s%s", name, ending) < FILE_NAME;
 }
 
-/* complete: gives it its name. False: it has none. */
-static bool close_file(struct report_file *report, bool complete)
-{
-    bool good = !fflush(report->file) && !ferror(report->file);
-
-    good = !own_output_end(&report->output, good && complete) && good;
-    if (!good)
-        perror("hmreg verify: the report");
-    fclose(report->file);
-    return good;
-}
-
-/* Before the checks, so that a wrong name does not cost their time. */
+/* Before the checks, so that a wrong name does not cost their time. False: it says why. */
 static bool can_write(const char *name)
 {
-    static const char *const endings[] = {".txt", ".json"};
-    struct report_file file;
+    char path[FILE_NAME];
 
     for (size_t i = 0; i < COUNT(endings); i++) {
-        if (!open_file(&file, name, endings[i]))
-            return false;
-        close_file(&file, false);
+        const char *refusal;
+
+        if (name_file(path, name, endings[i]) && output_try(path))
+            continue;
+        refusal = output_refusal(errno);
+        print_error("hmreg verify: --out %s: %s%s is not written: %s%s", name, name, endings[i],
+                    refusal ? refusal : strerror(errno),
+                    refusal ? ". A new name and files of your own are accepted" : "");
+        return false;
     }
     return true;
 }
 
-static bool write_files(const json_t *report, const char *name)
+static bool write_file(const json_t *report, const char *name, const char *ending)
 {
-    struct report_file text, json;
-    bool good;
+    FILE *file = output_begin();
+    char path[FILE_NAME];
 
-    if (!open_file(&text, name, ".txt"))
-        return false;
-    if (!open_file(&json, name, ".json")) {
-        close_file(&text, false);
-        return false;
+    if (file && ending == endings[0]) {
+        verify_print(report, file);
+    } else if (file) {
+        json_dumpf(report, file, JSON_INDENT(2));
+        fputc('\n', file);
     }
-    verify_print(report, text.file);
-    json_dumpf(report, json.file, JSON_INDENT(2));
-    fputc('\n', json.file);
-    good = close_file(&text, true);
-    return close_file(&json, good) && good;
+    if (name_file(path, name, ending) && output_end(file, path))
+        return true;
+    perror("hmreg verify: the report");
+    return false;
 }
 
 static int verify(const struct options *options)
 {
     const char *name = options->out ? options->out : options->json ? NULL : DEFAULT_NAME;
     json_t *report;
-    bool written;
+    bool written = true;
     int status;
 
     if (name && !can_write(name))
         return EXIT_USAGE;
     report = make_report(options->patience);
-    written = !name || write_files(report, name);
+    for (size_t i = 0; name && i < COUNT(endings); i++)
+        written = write_file(report, name, endings[i]) && written;
     if (options->json)
         doc_print_json(report);
     else
