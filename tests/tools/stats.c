@@ -258,6 +258,36 @@ TEST(text__of_a_process__rows_of_its_caches)
     end(&target);
 }
 
+/* Cuts the last cell off a row, of which two spaces or more divide the cells. */
+static const char *cut_cell(char *row)
+{
+    char *end = strchr(row, '\0');
+
+    while (end[-1] == ' ')
+        *--end = '\0';
+    while (end[-1] != ' ' || end[-2] != ' ')
+        end--;
+    end[-1] = '\0';
+    return end;
+}
+
+TEST(text__few_registrations__no_percentile_above_the_longest)
+{
+    struct target target;
+    struct tool tool;
+    char row[256];
+    const char *table, *longest;
+
+    start(&target, work_a_little);
+    tool = text_of(target.pid);
+    table = strstr(tool.out, "99% below  longest\n");
+    assert_non_null(table);
+    assert_int_equal(sscanf(strchr(table, '\n'), "\n%255[^\n]", row), 1);
+    longest = cut_cell(row);
+    assert_string_equal(cut_cell(row), longest);
+    end(&target);
+}
+
 static void work_within_the_limit(void)
 {
     open_domain(4096);
