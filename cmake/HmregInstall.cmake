@@ -109,13 +109,25 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/hmregConfigVersion.cmake
 install(FILES ${PROJECT_BINARY_DIR}/hmregConfig.cmake ${PROJECT_BINARY_DIR}/hmregConfigVersion.cmake
         DESTINATION ${HMREG_PACKAGE_DIR})
 
+# Of a command, in the folders that bash-completion, zsh and fish keep for what others install. More arguments are
+# install()'s.
+function(hmreg_install_completion name)
+  set(files ${PROJECT_SOURCE_DIR}/tools/completion)
+  set(share ${CMAKE_INSTALL_DATADIR})
+  install(FILES ${files}/hmreg RENAME ${name} DESTINATION ${share}/bash-completion/completions ${ARGN})
+  install(FILES ${files}/hmreg.zsh RENAME _${name} DESTINATION ${share}/zsh/vendor-completions ${ARGN})
+  install(FILES ${files}/hmreg.fish RENAME ${name}.fish DESTINATION ${share}/fish/vendor_completions.d ${ARGN})
+endfunction()
+
 if(TARGET hmreg-tool)
   file(RELATIVE_PATH bin_to_lib "/${CMAKE_INSTALL_BINDIR}" "/${CMAKE_INSTALL_LIBDIR}")
   install(TARGETS hmreg-tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   hmreg_find_libraries(hmreg-tool INSTALL $ORIGIN/${bin_to_lib} FILE ${CMAKE_INSTALL_BINDIR}
                        BUILD hmreg hmreg-loopback hmreg-affinity)
-  install(FILES ${PROJECT_SOURCE_DIR}/tools/completion/hmreg
-          DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  hmreg_install_completion(hmreg)
+endif()
+if(HMREG_SIMULATED)
+  hmreg_install_completion(hmreg-simulated COMPONENT simulated EXCLUDE_FROM_ALL)
 endif()
 
 # What is loaded into unmodified programs: in a folder of its own, which no linker searches.

@@ -8,10 +8,13 @@
 #include "tools/foreign.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #define FORMAT 1 /* raised when a key changes its meaning or is removed, not for a new key */
 
@@ -42,8 +45,15 @@ void doc_add(json_t *array, json_t *value)
 
 json_t *doc_new(const char *command)
 {
-    return doc_pack("{s:i, s:s, s:s}", "format", FORMAT, "hmreg", hmreg_version(), "command",
-                    command);
+    char host[HOST_NAME_MAX + 1] = "", words[64];
+    time_t now = time(NULL);
+    struct tm parts;
+
+    gethostname(host, sizeof(host) - 1);
+    gmtime_r(&now, &parts);
+    strftime(words, sizeof(words), "%Y-%m-%dT%H:%M:%SZ", &parts);
+    return doc_pack("{s:i, s:s, s:s, s:o, s:s}", "format", FORMAT, "hmreg", hmreg_version(),
+                    "command", command, "host", doc_text(host), "time", words);
 }
 
 json_t *doc_text(const char *words)

@@ -74,7 +74,7 @@ static const uint8_t *far_target(const uint8_t *at, size_t readable, size_t *siz
     uint8_t high = at[0] & 1, reg = at[1] & 7;
     const uint8_t *jump = at + 10 + high, *to;
 
-    if (readable < 13 || (at[0] & 0xfe) != 0x48 || (at[1] & 0xf8) != 0xb8 ||
+    if (readable < 12u + high || (at[0] & 0xfe) != 0x48 || (at[1] & 0xf8) != 0xb8 ||
         (high && at[10] != 0x41) || jump[0] != 0xff || jump[1] != (0xe0 | reg))
         return NULL;
     memcpy(&to, at + 2, sizeof(to));
@@ -110,7 +110,7 @@ const uint8_t *code_leads_to(const uint8_t *function, size_t readable, size_t *s
     } else if (readable >= 6 && at[0] == 0xff && at[1] == 0x25) {
         to = target_in_memory(at);
         *size = 6;
-    } else {
+    } else if (readable >= 12) {
         to = far_target(at, readable, size);
     }
     *size += skipped;

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
 # Completion in bash against what the commands accept: each refusal lists the commands, options and
-# values that there are. completion.sh HMREG [HMREG-SIMULATED]
+# values that there are; zsh's and fish's against bash's. completion.sh HMREG [HMREG-SIMULATED]
 . "$(dirname "$0")/cases.sh"
 
 hmreg=$1 simulated=
@@ -90,6 +90,48 @@ switches_are_offered() {
         --ze-drivers --cuda-version --rocr-version --functions --folder --version --help" _hmreg_simulated "$simulated" --
 }
 
+# ---- other shells -------------------------------------------------------------------------
+
+# As they are installed, beside bash's.
+install_completions() {
+    local name share=$work/share
+    mkdir -p "$share"/{bash-completion/completions,zsh/vendor-completions,fish/vendor_completions.d}
+    for name in hmreg hmreg-simulated; do
+        cp "$SOURCE_DIR/tools/completion/hmreg" "$share/bash-completion/completions/$name"
+        cp "$SOURCE_DIR/tools/completion/hmreg.zsh" "$share/zsh/vendor-completions/_$name"
+        cp "$SOURCE_DIR/tools/completion/hmreg.fish" "$share/fish/vendor_completions.d/$name.fish"
+    done
+}
+
+by_zsh() { # WORD...
+    zsh -fc 'fpath=($1 $fpath) name=${2:t}
+        autoload -Uz compinit && compinit -D -u && [[ $_comps[$name] == _$name || $name != hmreg ]] || exit
+        compadd() { [[ $1 != -S ]] || shift 2; shift; print -rl -- "$@" }
+        shift && words=("$@") CURRENT=$#words && autoload +X _$name && _$name' - "$work/share/zsh/vendor-completions" "$@" | sort
+}
+
+by_fish() { # WORD...: of a fish that has no file of its user's
+    HOME=$work/home XDG_CONFIG_HOME=$work/home XDG_DATA_HOME=$work/home fish -c 'source $argv[1]; complete -C "$argv[2..]"' \
+        "$work/share/fish/vendor_completions.d/${1##*/}.fish" "$@" | cut -f 1 | sort
+}
+
+offers_as_bash() { # SHELL FUNCTION WORD...
+    complete "${@:2}" >"$work/expected"
+    [[ -s $work/expected ]] && diff "$work/expected" <("by_$1" "${@:3}")
+}
+
+# Such a word is divided for bash alone.
+offers_joined_values() { # SHELL
+    offers_as_bash "$1" _hmreg "$hmreg" doctor --explain memlock- &&
+        diff <(complete _hmreg "$hmreg" doctor --explain = memlock- | sed 's/^/--explain=/') \
+            <("by_$1" "$hmreg" doctor --explain=memlock-)
+}
+
+offers_folders_with_a_slash() { # SHELL
+    mkdir -p "$work/files/fly-folder" && touch "$work/files/fly-file"
+    diff <(printf '%s\n' "$work/files/fly-file" "$work/files/fly-folder/") <("by_$1" "$hmreg" verify --out "$work/files/fl")
+}
+
 program_is_offered() { # FUNCTION WORD...
     complete "$@" tr | grep -qx true || complete "$@" tru | grep -qx true
 }
@@ -140,6 +182,21 @@ if [[ " $(each_command) " == *' run '* ]]; then
 else
     skip completion__run "this build's command has no run"
 fi
+install_completions
+for shell in zsh fish; do
+    if ! type -P $shell >/dev/null; then
+        skip completion__$shell "$shell is not installed"
+        continue
+    fi
+    check completion__${shell}__commands offers_as_bash $shell _hmreg "$hmreg" ''
+    for command in $(each_command); do
+        [[ $command == help ]] || check "completion__${shell}__${command}__options" offers_as_bash $shell _hmreg "$hmreg" "$command" --
+    done
+    check completion__${shell}__values offers_as_bash $shell _hmreg "$hmreg" plan --iface ''
+    check completion__${shell}__value_behind_its_sign offers_joined_values $shell
+    check completion__${shell}__folder__with_a_slash offers_folders_with_a_slash $shell
+    [[ ! $simulated ]] || check completion__${shell}__simulated offers_as_bash $shell _hmreg_simulated "$simulated" --
+done
 if [[ $simulated ]]; then
     check completion__simulated__options_are_its_switches switches_are_offered
     check completion__simulated__value_with_choices offers '11.6 13.0' _hmreg_simulated "$simulated" --cuda 1 --cuda-version ''

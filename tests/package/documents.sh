@@ -133,6 +133,7 @@ make_there() {
     done
     # mpirun -n 4 COMMAND: one process of it; gdb ... --args COMMAND: without gdb
     printf '#!/bin/sh\nshift 2\nexec "$@"\n' >"$there/bin/mpirun"
+    cp "$there/bin/mpirun" "$there/bin/pdsh" # pdsh -w HOSTS COMMAND
     printf '#!/bin/sh\nwhile [ "$1" != --args ]; do shift; done\nshift\nexec "$@"\n' >"$there/bin/gdb"
     printf '#!/bin/sh\nexec %s "$@"\n' "$CC" >"$there/bin/cc"
     make_nearest || return

@@ -114,6 +114,11 @@ versions_agree() {
         configures -DEXACT="$VERSION"
 }
 
+# Of the same first two numbers, and no newer than what is installed.
+same_minor_satisfies() {
+    configures -DAT_LEAST="${VERSION%.*}" && configures -DAT_LEAST="$VERSION"
+}
+
 # Whatever the umask of who installs, only the owner can write; others can read unless the umask forbids it.
 rights_are_right() { # UMASK
     local root=$work/staged
@@ -146,6 +151,10 @@ check package__installs "$CMAKE" --install "$BUILD_DIR" --prefix "$prefix"
 check package__headers_are_those_of_components headers_are_those_of_components
 [[ $DOCS == 0 ]] || check package__pages_are_those_of_components pages_are_those_of_components
 check package__versions_agree versions_agree
+check package__find_package_of_this_minor_version__satisfied same_minor_satisfies
+earlier=${VERSION%.*}
+earlier=${earlier%.*}.$((${earlier#*.} - 1))
+check package__find_package_of_an_earlier_minor_version__refused refuses "version: $VERSION" -DAT_LEAST="$earlier"
 for mask in 0000 0002 0077; do
     check "package__umask_${mask}__rights_are_right" rights_are_right $mask
 done

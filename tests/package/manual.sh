@@ -24,8 +24,8 @@ tool=$BUILD_DIR/tools/hmreg
 # C text to one prototype a line, however it was laid out.
 prototypes() {
     sed -z 's@/\*\([^*]\|\*\+[^*/]\)*\*\+/@@g' | sed -z 's@\\\n@ @g' |
-        sed -e '/^#ifdef __cplusplus/,/^#endif/d' -e '/^#/d' | sed -z ':inner; s@{[^{}]*}@;@g; t inner' | tr -s ' \n' ' ' | tr ';' '\n' |
-        sed 's/.*[{}]//; s/^ //' | grep -E '^[a-z].*\bhmreg_[a-z0-9_]+\(.*\)$'
+        sed -e '/^#ifdef __cplusplus/,/^#endif/d' -e '/^#/d' | sed -z ':inner; s@{[^{}]*}@;@g; t inner' | tr -s ' \n' ' ' | sed 's/( /(/g' |
+        tr ';' '\n' | sed 's/.*[{}]//; s/^ //' | grep -E '^[a-z].*\bhmreg_[a-z0-9_]+\(.*\)$'
 }
 
 code_of() { # PAGE SECTION: the section's code
@@ -476,6 +476,18 @@ is_formatted() { # PAGE
         $said =~ ^"$name($section) hmreg $name($section)"$'\n'"hmreg "[0-9.]+\ [0-9]+\ [A-Z][a-z]+\ [0-9]{4}\ "$name($section)"$ ]]
 }
 
+# On a terminal of 80 columns no line of a synopsis is folded. 14 of them are the indentation of code.
+synopses_fit() {
+    local page bad=0
+    for page in "$BUILD_DIR"/docs/man/man?/*; do
+        [[ $(head -c 3 "$page") != .so ]] || continue
+        groff -K utf8 -t -mandoc -Tutf8 -P-c -rLL=80n "$page" 2>/dev/null | sed 's/.\x08//g' |
+            awk '/^[A-Z]/ { in_it = $0 == "SYNOPSIS" } in_it && length > 80 { print; bad = 1 } END { exit bad }' ||
+            { echo "${page##*/}: longer than 80 columns" && bad=1; }
+    done
+    return $bad
+}
+
 # Pages, and names of pages.
 formats() {
     local page first of said bad=0
@@ -567,8 +579,10 @@ else
     check manual__built_for_every_function built_for_all
     if command -v groff >/dev/null; then
         check manual__formats_without_warnings formats
+        check manual__synopses__fit_into_80_columns synopses_fit
     else
         skip manual__formats "no groff is installed"
+        skip manual__synopses "no groff is installed"
     fi
 fi
 finish

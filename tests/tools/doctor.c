@@ -3,122 +3,10 @@
  * preloaded library, and a simulated tree of /sys, /proc and /dev. The tree is a good machine; each
  * state changes one thing of it, or of the RDMA devices. */
 #include "tests/support/code_filters.h"
-#include "tests/tools/tool.h"
-#include "tests/tools/tree.h"
+#include "tests/tools/doctor_tree.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define SWITCH "pci0000:40/0000:40:01.0/0000:3e:00.0/"
-#define GPU_0  SWITCH "0000:3f:00.0/0000:41:00.0"
-#define GPU_1  "pci0001:80/0001:80:01.0/0001:81:01.0"
-#define NIC_0  SWITCH "0000:3f:01.0/0000:42:00.0"
-#define NIC_1  "pci0001:80/0001:80:01.0/0001:82:00.0"
-#define CONFIG "/boot/config-6.8.0-test"
-#define ACS_AT 0x100
-
-/* ---- a good machine --------------------------------------------------------------------- */
-
-static void make_gpu(const char *path)
-{
-    char file[256], up[64] = "../..", target[128];
-
-    tree_pci(path, "0x030200\n", "0x10de\n");
-    for (const char *at = path; (at = strchr(at, '/')); at++)
-        strcat(up, "/..");
-    snprintf(file, sizeof(file), "/sys/devices/%s/driver", path);
-    snprintf(target, sizeof(target), "%s/bus/pci/drivers/nvidia", up);
-    tree_link(file, target);
-    snprintf(file, sizeof(file), "/sys/devices/%s/resource", path);
-    tree_file(file, "0x00000000c0000000 0x00000000c0ffffff 0x40200\n"
-                    "0x0000200000000000 0x00002007ffffffff 0x14220c\n");
-}
-
-static void make_kernel(void)
-{
-    tree_file("/proc/sys/kernel/osrelease", "6.8.0-test\n");
-    tree_file("/proc/sys/kernel/numa_balancing", "0\n");
-    tree_file("/proc/self/limits", "Limit   Soft Limit  Hard Limit  Units\n"
-                                   "Max locked memory   unlimited   unlimited  bytes\n");
-    tree_file("/proc/self/status", "CapEff:\t0000000000000000\n");
-    tree_file("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
-    tree_folder("/sys/devices/system/node/node0");
-    tree_folder("/sys/devices/system/node/node1");
-    tree_file(CONFIG, "CONFIG_DMA_SHARED_BUFFER=y\nCONFIG_DMABUF_MOVE_NOTIFY=y\n"
-                      "CONFIG_PCI_P2PDMA=y\nCONFIG_INFINIBAND_USER_MEM=y\nCONFIG_HSA_AMD_P2P=y\n");
-    tree_file("/proc/driver/nvidia/version",
-              "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15\n");
-}
-
-/* A bridge's ACS capability, as root can read it. */
-static void make_bridge(const char *path, unsigned char control)
-{
-    unsigned char config[4096] = {[ACS_AT] = 0x0d, [ACS_AT + 2] = 1, [ACS_AT + 6] = control};
-    char file[256];
-
-    tree_pci(path, "0x060400\n", "0x1000\n");
-    snprintf(file, sizeof(file), "/sys/devices/%s/config", path);
-    tree_bytes(file, config, sizeof(config));
-}
-
-static void begin(void)
-{
-    tree_begin();
-    make_kernel();
-    tree_folder("/sys/bus/pci/drivers/nvidia");
-    tree_file("/dev/nvidiactl", "");
-    tree_file("/dev/nvidia0", "");
-    make_bridge("pci0000:40/0000:40:01.0", 0x1d);
-    make_bridge("pci0000:40/0000:40:01.0/0000:3e:00.0", 0);
-    make_bridge(SWITCH "0000:3f:00.0", 0);
-    make_bridge(SWITCH "0000:3f:01.0", 0);
-    make_bridge("pci0001:80/0001:80:01.0", 0);
-    tree_pci(NIC_0, "0x020700\n", "0x15b3\n");
-    tree_pci(NIC_1, "0x020700\n", "0x15b3\n");
-    make_gpu(GPU_0);
-    make_gpu(GPU_1);
-    tree_nic("mlx5_0", NIC_0);
-    tree_nic("mlx5_1", NIC_1);
-    test_setenv("HMREG_FAKE_NICS", "mlx5_0,mlx5_1");
-    test_setenv("HMREG_FAKE_NIC", "late");     /* as a NIC may be without anything being wrong */
-    test_setenv("HMREG_FAKE_CUDA_EXACT", "1"); /* as NVIDIA's: attached by its driver, not mapped */
-}
-
-/* ---- running ---------------------------------------------------------------------------- */
-
-static struct tool doctor(const char *option, const char *other)
-{
-    struct tool tool;
-
-    tool_preload_nic(true);
-    tool = tool_run("doctor", option, other);
-    tool_preload_nic(false);
-    assert_string_equal(tool.err, "");
-    return tool;
-}
-
-/* The document, whatever the verdict; *status: the exit status. */
-static json_t *examined(const char *no_proof, int *status)
-{
-    struct tool tool = doctor("--json", no_proof);
-    json_error_t error;
-    json_t *parsed = tool_keep(json_loads(tool.out, JSON_REJECT_DUPLICATES, &error));
-
-    if (!parsed)
-        fail_msg("line %d: %s in:\n%s", error.line, error.text, tool.out);
-    *status = tool.status;
-    return parsed;
-}
-
-static json_t *document(int *status)
-{
-    return examined(NULL, status);
-}
-
-static json_t *finding(const json_t *document, const char *code)
-{
-    return find(list_at(document, "findings"), "code", code);
-}
 
 static json_t *pair_of(const json_t *document, const char *nic, const char *device)
 {
@@ -147,16 +35,17 @@ TEST(good__every_pair_proven_and_only_notes)
     int status;
     size_t i;
 
-    begin();
-    described = document(&status);
+    doctor_begin();
+    described = doctor_document(&status);
     json_array_foreach(list_at(described, "findings"), i, found)
         if (strcmp(words_at(found, "severity"), "note") && !depends_on_the_test_machine(found))
             fail_msg("%s", json_dumps(found, JSON_INDENT(2)));
-    if (!finding(described, "userfaultfd-denied") && !finding(described, "memhooks-impossible")) {
+    if (!doctor_finding(described, "userfaultfd-denied") &&
+        !doctor_finding(described, "memhooks-impossible")) {
         assert_int_equal(status, 0);
         assert_string_equal(words_at(described, "verdict"), "good");
     }
-    assert_non_null(finding(described, "simulated"));
+    assert_non_null(doctor_finding(described, "simulated"));
     list_at(with(list_at(described, "facts/fabric_libraries"), "provider", "verbs"), "lacks");
     assert_int_equal(json_array_size(list_at(described, "facts/pairs")), 4);
     for (int nic = 0; nic < 2; nic++)
@@ -179,9 +68,9 @@ TEST(tcp__the_first_offered__proven_alone)
     int status, met = 0;
     size_t i;
 
-    begin();
+    doctor_begin();
     test_setenv("FI_PROVIDER", "tcp,ofi_rxm");
-    described = document(&status);
+    described = doctor_document(&status);
     json_array_foreach(list_at(described, "facts/fabrics"), i, fabric) {
         if (strncmp(words_at(fabric, "fabric"), "tcp", 3))
             continue;
@@ -199,9 +88,9 @@ TEST(no_proof__nothing_is_transferred)
 {
     struct tool tool;
 
-    begin();
+    doctor_begin();
     test_setenv("HMREG_FAKE_NIC", "flip");
-    tool = doctor("--no-proof", NULL);
+    tool = doctor_run("--no-proof", NULL);
     assert_says(tool.out, "not proven by a transfer");
     assert_silent(tool.out, "wrong-bytes");
     assert_says(tool.out, "dmabuf ?");
@@ -221,7 +110,7 @@ static void check_sick(const char *state, const char *did)
     static const char *const names[] = {"mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3"};
     char text[128], found[256];
 
-    begin();
+    doctor_begin();
     test_setenv("HMREG_FAKE_NICS", "mlx5_0,mlx5_1,mlx5_2,mlx5_3");
     test_setenv("HMREG_FAKE_NIC", state);
     for (int sick = 0; sick < 4; sick++) {
@@ -274,11 +163,11 @@ TEST(eight_by_eight_fail__one_finding_and_60_lines)
     struct tool tool;
     size_t lines = 0;
 
-    begin();
+    doctor_begin();
     test_setenv("HMREG_FAKE_CUDA_DEVICES", "8");
     test_setenv("HMREG_FAKE_NICS", "m_0,m_1,m_2,m_3,m_4,m_5,m_6,m_7");
     test_setenv("HMREG_FAKE_NIC", "error");
-    tool = doctor(NULL, NULL);
+    tool = doctor_run(NULL, NULL);
     for (const char *at = tool.out; (at = strchr(at, '\n')); at++)
         lines++;
     assert_true(lines <= 60);
@@ -293,8 +182,8 @@ TEST(device_file__owner_group_and_mode)
     json_t *described;
     int status;
 
-    begin();
-    described = examined("--no-proof", &status);
+    doctor_begin();
+    described = doctor_examined("--no-proof", &status);
     assert_int_equal(strlen(words_at(described, "facts/nics/0/file_access/mode")), 4);
     assert_string_not_equal(words_at(described, "facts/nics/0/file_access/owner"), "");
     assert_string_not_equal(words_at(described, "facts/nics/0/file_access/group"), "");
@@ -306,9 +195,9 @@ TEST(process_that_never_ends__is_stopped_and_its_proofs_count)
 {
     struct tool tool;
 
-    begin();
+    doctor_begin();
     test_setenv("HMREG_FAKE_NIC", "stay");
-    tool = doctor("--patience", TOOL_PATIENCE_HANGS);
+    tool = doctor_run("--patience", TOOL_PATIENCE_HANGS);
     assert_says(tool.out, "GPUDirect works for");
     assert_silent(tool.out, "loopback-untried");
 }
@@ -320,9 +209,9 @@ TEST(text__verdict_first_then_what_to_do_then_the_matrix)
     struct tool tool;
     const char *at;
 
-    begin();
+    doctor_begin();
     test_setenv("HMREG_FAKE_NIC", "flip");
-    tool = doctor(NULL, NULL);
+    tool = doctor_run(NULL, NULL);
     assert_int_equal(tool.status, 2);
     at = tool.out;
     for (size_t i = 0; i < 5; i++) {
@@ -352,14 +241,14 @@ TEST(ways__usual_nic__plain_moves_bytes_and_pcie_only_registers)
     json_t *described;
     int status;
 
-    begin();
-    described = document(&status);
+    doctor_begin();
+    described = doctor_document(&status);
     assert_way(described, "plain", "proven", "written, read back");
     assert_way(described, "pcie", "failed", "the RMA write: the completion says");
     assert_way(described, "data-direct", "refused", "data-direct: mlx5_0 is no NIC of mlx5");
     assert_way(described, "data-direct-pcie", "refused", "data-direct-pcie: mlx5_0");
     assert_string_equal(words_at(pair_of(described, "mlx5_0", "cuda 0"), "proof/way"), "plain");
-    assert_null(finding(described, "other-way-works"));
+    assert_null(doctor_finding(described, "other-way-works"));
 }
 
 TEST(ways__nic_with_data_direct__taken_and_proven)
@@ -367,13 +256,13 @@ TEST(ways__nic_with_data_direct__taken_and_proven)
     json_t *described;
     int status;
 
-    begin();
+    doctor_begin();
     test_setenv("HMREG_FAKE_MLX5", getenv("MLX5_LIBRARY"));
-    described = document(&status);
+    described = doctor_document(&status);
     assert_way(described, "data-direct", "refused", "has no data direct");
     test_setenv("HMREG_FAKE_DATA_DIRECT", "1");
     test_setenv("HMREG_FAKE_CUDA_COHERENT", "1");
-    described = document(&status);
+    described = doctor_document(&status);
     assert_way(described, "plain", "proven", "compared");
     assert_way(described, "data-direct", "proven", "compared");
     assert_way(described, "data-direct-pcie", "proven", "compared");
@@ -388,9 +277,9 @@ TEST(ways__the_one_taken_fails__one_that_works_is_named)
 {
     struct tool tool;
 
-    begin();
+    doctor_begin();
     test_setenv("HMREG_DMABUF_WAYS", "pcie");
-    tool = doctor(NULL, NULL);
+    tool = doctor_run(NULL, NULL);
     assert_int_equal(tool.status, 2);
     assert_says(tool.out, "dmabuf by pcie FAILED");
     assert_says(tool.out, "other-way-works (degraded)");
@@ -452,9 +341,9 @@ static void far_nic(void)
 
 static void redirecting_bridge(void)
 {
-    make_bridge(SWITCH "0000:3f:01.1", 0);
+    doctor_bridge(SWITCH "0000:3f:01.1", 0);
     tree_remove("/sys/bus/pci/devices/0000:3f:01.0");
-    make_bridge(SWITCH "0000:3f:01.0", 0x04);
+    doctor_bridge(SWITCH "0000:3f:01.0", 0x04);
 }
 
 static void translating_iommu(void)
@@ -557,21 +446,21 @@ TEST(each_state__is_found_and_only_then)
     json_t *good, *bad, *found;
     int status;
 
-    begin();
-    good = json_incref(document(&status));
+    doctor_begin();
+    good = json_incref(doctor_document(&status));
     test_finish();
     for (size_t i = 0; i < STATES; i++) {
-        begin();
+        doctor_begin();
         if (states[i].nic)
             test_setenv("HMREG_FAKE_NIC", states[i].nic);
         if (states[i].make)
             states[i].make();
-        bad = examined(states[i].nic ? NULL : "--no-proof", &status);
-        found = finding(bad, states[i].code);
+        bad = doctor_examined(states[i].nic ? NULL : "--no-proof", &status);
+        found = doctor_finding(bad, states[i].code);
         if (!found)
             fail_msg("no %s in:\n%s", states[i].code,
                      json_dumps(json_object_get(bad, "findings"), JSON_INDENT(2)));
-        assert_null(finding(good, states[i].code));
+        assert_null(doctor_finding(good, states[i].code));
         assert_says(words_at(found, "text"), states[i].words);
         if (status < states[i].status)
             fail_msg("%s: status %d", states[i].code, status);
@@ -586,13 +475,13 @@ TEST(no_path_but_the_cpu__degraded)
     json_t *described;
     int status;
 
-    begin();
+    doctor_begin();
     test_setenv("HMREG_FAKE_CUDA_EXACT", NULL); /* the CPU cannot map such a one */
     test_setenv("HMREG_FAKE_NIC", "no-dmabuf");
     test_setenv("FI_PROVIDER", "tcp");
-    described = document(&status);
-    assert_non_null(finding(described, "path-through-cpu"));
-    assert_null(finding(described, "no-path"));
+    described = doctor_document(&status);
+    assert_non_null(doctor_finding(described, "path-through-cpu"));
+    assert_null(doctor_finding(described, "no-path"));
     assert_int_equal(status, 1);
     assert_says(words_at(described, "summary"), "No GPUDirect here: the CPU moves");
 }
@@ -604,10 +493,10 @@ TEST(no_device__broken_with_each_runtimes_reason)
     struct tool tool;
     int status;
 
-    begin();
+    doctor_begin();
     test_setenv("HMREG_IFACES", "system");
-    described = examined("--no-proof", &status);
-    found = finding(described, "no-device");
+    described = doctor_examined("--no-proof", &status);
+    found = doctor_finding(described, "no-device");
     assert_int_equal(status, 2);
     assert_non_null(found);
     assert_says(words_at(found, "text"), "not cuda, rocr, ze. Reasons are under Details");
@@ -621,14 +510,14 @@ TEST(closed_modules__only_where_nothing_is_exported)
     json_t *described;
     int status;
 
-    begin();
+    doctor_begin();
     tree_file("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  1\n");
-    described = examined("--no-proof", &status);
-    assert_null(finding(described, "nvidia-closed-modules"));
+    described = doctor_examined("--no-proof", &status);
+    assert_null(doctor_finding(described, "nvidia-closed-modules"));
     test_setenv("LD_LIBRARY_PATH", getenv("OLD_CUDA"));
-    described = examined("--no-proof", &status);
-    assert_non_null(finding(described, "nvidia-closed-modules"));
-    assert_non_null(finding(described, "no-dmabuf-export"));
+    described = doctor_examined("--no-proof", &status);
+    assert_non_null(doctor_finding(described, "nvidia-closed-modules"));
+    assert_non_null(doctor_finding(described, "no-dmabuf-export"));
 }
 
 /* A file name with libcuda's version, as NVIDIA installs it. */
@@ -639,7 +528,7 @@ TEST(versions_differ__driver_mismatch)
     json_t *described, *found;
     int status;
 
-    begin();
+    doctor_begin();
     tree_file("/sys/module/nvidia/version", "550.54.15\n");
     tree_folder("/lib");
     snprintf(folder, sizeof(folder), "%s/lib", getenv("HMREG_DOCTOR_ROOT"));
@@ -649,8 +538,8 @@ TEST(versions_differ__driver_mismatch)
              path, folder, folder);
     assert_int_equal(system(command), 0);
     test_setenv("LD_LIBRARY_PATH", folder);
-    described = examined("--no-proof", &status);
-    found = finding(described, "driver-mismatch");
+    described = doctor_examined("--no-proof", &status);
+    found = doctor_finding(described, "driver-mismatch");
     assert_non_null(found);
     assert_says(words_at(found, "text"), "of version 550.54.15, libcuda of 535.1.2.");
 }
@@ -683,7 +572,7 @@ static void assert_denied(void (*run)(void), const char *words)
     json_t *described = tool_keep(json_loads(said, 0, NULL)), *found;
 
     assert_non_null(described);
-    found = finding(described, "userfaultfd-denied");
+    found = doctor_finding(described, "userfaultfd-denied");
     assert_non_null(found);
     assert_says(words_at(found, "text"), words);
 }
@@ -705,17 +594,18 @@ TEST(acs_unreadable__unknown_and_root_is_named)
     json_t *described;
     int status;
 
-    begin();
+    doctor_begin();
     unreadable_bridge();
-    described = examined("--no-proof", &status);
+    described = doctor_examined("--no-proof", &status);
     assert_true(json_is_null(at(described, "facts/topology/bridges/0000:3f:00.0/acs_redirect")));
-    assert_non_null(finding(described, "not-root")); /* of root too, which may lack the right */
+    assert_non_null(
+        doctor_finding(described, "not-root")); /* of root too, which may lack the right */
     test_finish();
-    begin();
+    doctor_begin();
     tree_bytes("/sys/devices/" SWITCH "0000:3f:00.0/config", plain, sizeof(plain));
-    described = examined("--no-proof", &status);
+    described = doctor_examined("--no-proof", &status);
     assert_true(json_is_null(at(described, "facts/topology/bridges/0000:3f:00.0/acs_redirect")));
-    assert_null(finding(described, "not-root"));
+    assert_null(doctor_finding(described, "not-root"));
 }
 
 /* ---- explaining ------------------------------------------------------------------------- */
@@ -754,10 +644,10 @@ TEST(wrong_option_or_full_disk__status_3)
     assert_int_equal(tool.status, 3);
     assert_says(tool.err,
                 "--fly: no such option; accepted are --explain, --no-proof, --patience, --picture, "
-                "--verbose, --json");
+                "--compare, --brief, --openmetrics, --verbose, --json");
     tool = tool_run("doctor", "--explain", "list", "--json");
     assert_int_equal(tool.status, 3);
-    assert_says(tool.err, "--explain and --json: one of them is accepted");
+    assert_says(tool.err, "--explain, --json, --brief, --openmetrics: one of them is accepted");
     assert_string_equal(tool.out, "");
     snprintf(command, sizeof(command), "'%s' doctor --explain list >/dev/full 2>&1",
              getenv("HMREG_TOOL"));
@@ -770,7 +660,7 @@ TEST(topo__draws_the_distances_of_the_tree)
 {
     struct tool tool;
 
-    begin();
+    doctor_begin();
     tree_file("/sys/devices/" GPU_1 "/numa_node", "1\n");
     tree_file("/sys/devices/" GPU_0 "/local_cpulist", "0-15,32-47\n");
     tree_file("/sys/devices/system/node/node1/cpulist", "16-31\n"); /* GPU_1 has none of its own */

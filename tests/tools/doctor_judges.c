@@ -3,6 +3,7 @@
  * from it in one thing. A code without such a machine fails. */
 #include "tests/tools/machine.h"
 #include "tests/tools/tool.h"
+#include "tests/tools/tree.h"
 #include "tools/doctor/doctor.h"
 #include "tools/doctor/findings.h"
 
@@ -91,6 +92,9 @@ static const struct state states[] = {
                "'good'}, {'name': 'mlx5_1', 'ports': [{'port': 1, 'state': 'ACTIVE'}], "
                "'file_state': 'good'}]"}},
      "No port is active of mlx5_0."},
+    {"port-errors",
+     {{"nics/0/ports/0/risen", "{'symbol_error': 3, 'link_downed': 1}"}},
+     "mlx5_0 counted errors on port 1: symbol_error by 3, link_downed by 1."},
     {"far-nic", {{"topology/distances/0/distance", "'SYS'"}}, "(SYS) from cuda 0."},
     {"acs-redirects",
      {{"topology/bridges/0000:41:01.0/acs_redirect", "true"}},
@@ -180,6 +184,31 @@ TEST(each_state__has_its_finding)
 {
     for (size_t i = 0; i < STATES; i++)
         assert_found(machine_of(&states[i]), states[i].code, states[i].words);
+}
+
+/* What sysfs counts between the first look and the second. */
+TEST(errors_while_paths_are_proven__only_what_rose)
+{
+    static const char port[] = "/sys/class/infiniband/mlx5_0/ports/1/";
+    json_t *nics, *seen;
+    char file[128];
+
+    tree_begin();
+    tree_nic("mlx5_0", "pci0000:40/0000:40:01.0/0000:42:00.0");
+    snprintf(file, sizeof(file), "%scounters/symbol_error", port);
+    tree_file(file, "3\n");
+    snprintf(file, sizeof(file), "%scounters/port_rcv_errors", port);
+    tree_file(file, "5\n");
+    nics = tool_keep(nics_facts());
+    tree_file(file, "7\n");
+    snprintf(file, sizeof(file), "%shw_counters/rx_write_requests", port);
+    tree_file(file, "9\n");
+    nics_look_again(nics);
+    seen = at(nics, "0/ports/0");
+    assert_int_equal(number_at(seen, "risen/port_rcv_errors"), 2);
+    assert_int_equal(json_object_size(at(seen, "risen")), 1);
+    assert_int_equal(number_at(seen, "errors/port_rcv_errors"), 7);
+    assert_int_equal(number_at(seen, "errors/symbol_error"), 3);
 }
 
 /* A refusal of a path that is better than the one in use. */

@@ -235,6 +235,45 @@ TEST(document__of_a_process__its_counters)
     end(&target);
 }
 
+TEST(openmetrics__of_a_process__its_counters)
+{
+    struct target target;
+    char pid[16], of[160], line[256];
+    const char *text;
+    static const struct {
+        const char *name, *label, *value;
+    } samples[] = {{"hmreg_hits_total", "", "4"},
+                   {"hmreg_misses_total", "", "11"},
+                   {"hmreg_uncached_total", "", "1"},
+                   {"hmreg_evictions_total", " cause=limit", "6"},
+                   {"hmreg_evictions_total", " cause=memory", "0"},
+                   {"hmreg_invalidations_total", "", "1"},
+                   {"hmreg_regions", "", "4"},
+                   {"hmreg_regions_limit", "", "4"},
+                   {"hmreg_registration_seconds_count", "", "12"}};
+
+    start(&target, work_a_little);
+    snprintf(pid, sizeof(pid), "%d", (int)target.pid);
+    text = tool_metrics("stats", pid);
+    for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++) {
+        snprintf(of, sizeof(of),
+                 " domain=1 fabric=loopback iface=system library=0 pid=%s process=tool_stats "
+                 "provider=loopback",
+                 pid);
+        snprintf(line, sizeof(line), "%s%s%s = %s\n", samples[i].name, samples[i].label, of,
+                 samples[i].value);
+        assert_says(text, line);
+    }
+    assert_says(text, " le=+Inf ");
+    end(&target);
+}
+
+TEST(openmetrics__with_json_or_watch__refused)
+{
+    assert_int_equal(tool_run("stats", "--openmetrics", "--json").status, 2);
+    assert_int_equal(tool_run("stats", "--openmetrics", "--watch", "1").status, 2);
+}
+
 TEST(text__of_a_process__rows_of_its_caches)
 {
     struct target target;
@@ -255,6 +294,36 @@ TEST(text__of_a_process__rows_of_its_caches)
     assert_silent(tool.out, "failed"); /* nothing did */
     assert_silent(tool.out, "cuda");
     assert_silent(tool.out, "hits/s");
+    end(&target);
+}
+
+/* Cuts the last cell off a row, of which two spaces or more divide the cells. */
+static const char *cut_cell(char *row)
+{
+    char *end = strchr(row, '\0');
+
+    while (end[-1] == ' ')
+        *--end = '\0';
+    while (end[-1] != ' ' || end[-2] != ' ')
+        end--;
+    end[-1] = '\0';
+    return end;
+}
+
+TEST(text__few_registrations__no_percentile_above_the_longest)
+{
+    struct target target;
+    struct tool tool;
+    char row[256];
+    const char *table, *longest;
+
+    start(&target, work_a_little);
+    tool = text_of(target.pid);
+    table = strstr(tool.out, "99% below  longest\n");
+    assert_non_null(table);
+    assert_int_equal(sscanf(strchr(table, '\n'), "\n%255[^\n]", row), 1);
+    longest = cut_cell(row);
+    assert_string_equal(cut_cell(row), longest);
     end(&target);
 }
 

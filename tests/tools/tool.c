@@ -136,6 +136,33 @@ static struct tool run(const struct job *job)
     return tool;
 }
 
+char *tool_metrics_list(const char *const *arguments)
+{
+    const char *made[MOST_ARGUMENTS] = {NULL};
+    struct job parser = {.argv = {"/usr/bin/python3", METRICS_PY}};
+    struct tool metrics, read;
+    int before = dup(STDIN_FILENO), in = new_file();
+    size_t count = 0;
+
+    for (; arguments[count]; count++)
+        made[count] = arguments[count];
+    made[count] = "--openmetrics";
+    metrics = tool_run_list(0, made);
+    assert_string_equal(metrics.err, "");
+    assert_int_equal(write(in, metrics.out, strlen(metrics.out)), strlen(metrics.out));
+    assert_int_equal(lseek(in, 0, SEEK_SET), 0);
+    dup2(in, STDIN_FILENO);
+    read = run(&parser);
+    dup2(before, STDIN_FILENO);
+    close(before);
+    close(in);
+    if (read.status == 77)
+        test_skip("python3-prometheus-client, which parses metrics, is not installed");
+    if (read.status)
+        fail_msg("%s\nof:\n%s", read.err, metrics.out);
+    return read.out;
+}
+
 static bool is_limited(const char *command)
 {
     return command && (!strcmp(command, "doctor") || !strcmp(command, "verify"));

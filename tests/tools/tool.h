@@ -46,6 +46,10 @@ char *output_of(void (*print)(void), unsigned columns);
 #define tool_document(status, ...)                                                                 \
     tool_document_list(status, (const char *const[]){__VA_ARGS__, NULL})
 json_t *tool_document_list(int status, const char *const *arguments);
+/* Runs with --openmetrics, and returns what metrics.py reads: each sample a line. Skips the case
+ * without Prometheus' parser. */
+#define tool_metrics(...) tool_metrics_list((const char *const[]){__VA_ARGS__, NULL})
+char *tool_metrics_list(const char *const *arguments);
 /* Frees it after the case. */
 json_t *tool_keep(json_t *document);
 

@@ -23,10 +23,11 @@
 #define PATIENCE 60 /* seconds, default */
 
 struct options {
-    bool json, no_proof, verbose;
+    bool json, no_proof, verbose, brief, metrics;
     int patience; /* seconds */
-    const char *explain, *picture;
-    bool *drawn; /* NULL: no picture is asked for */
+    const char *explain, *picture, *compare;
+    const json_t *earlier; /* NULL: none is given */
+    bool *drawn;           /* NULL: no picture is asked for */
 };
 
 /* ---- facts ------------------------------------------------------------------------------ */
@@ -50,6 +51,7 @@ static json_t *gather(struct hmreg *lib, const struct options *options)
     verify_fabrics(lib, facts);
     if (!options->no_proof)
         proof_run(facts, options->patience);
+    nics_look_again(json_object_get(facts, "nics"));
     doc_each(fabric, json_object_get(facts, "fabrics"))
         json_object_del(fabric, "checks");
     doc_set(facts, "pairs", paths_pairs(facts));
@@ -67,6 +69,8 @@ static json_t *describe(struct hmreg *lib, const void *given)
     doc_set(document, "summary", doctor_summary(facts, findings));
     doc_set(document, "findings", findings);
     doc_set(document, "facts", facts);
+    if (options->earlier)
+        doc_set(document, "compared", doctor_compare(options->earlier, document));
     if (options->drawn)
         *options->drawn = picture_write(options->picture, document);
     return document;
@@ -100,6 +104,18 @@ static int status_of(const json_t *document)
     return (int)findings_worst(json_object_get(document, "findings"));
 }
 
+/* As text, in the form that is asked for, or JSON. */
+static int show_as(const struct command *self, const struct options *options)
+{
+    struct command shown = *self;
+
+    if (options->brief)
+        shown.print = doctor_print_brief;
+    else if (options->metrics)
+        shown.print = doctor_print_metrics;
+    return command_show(&shown, options);
+}
+
 static int show_drawn(const struct command *self, struct options *options)
 {
     bool drawn = false;
@@ -108,26 +124,33 @@ static int show_drawn(const struct command *self, struct options *options)
     if (!picture_try(options->picture))
         return EXIT_ERROR;
     options->drawn = &drawn;
-    status = command_show(self, options);
+    status = show_as(self, options);
     return drawn ? status : EXIT_ERROR;
 }
 
 static int run(const struct command *self, int argc, char **argv)
 {
     struct options options = {.patience = PATIENCE};
+    json_t *earlier = NULL;
     int status;
 
     status = options_parse(self, argc, argv, &options);
     if (status != EXIT_CONTINUE)
         return status;
-    if (options.explain && options.json) {
-        print_error("hmreg doctor: --explain and --json: one of them is accepted");
+    if (!!options.explain + options.json + options.brief + options.metrics > 1) {
+        print_error("hmreg doctor: --explain, --json, --brief, --openmetrics: one of them is "
+                    "accepted");
         return EXIT_ERROR;
     }
     if (options.explain)
         return explain(options.explain);
     doctor_print_all(options.verbose);
-    return options.picture ? show_drawn(self, &options) : command_show(self, &options);
+    if (options.compare && !(earlier = doctor_read_earlier(options.compare)))
+        return EXIT_ERROR;
+    options.earlier = earlier;
+    status = options.picture ? show_drawn(self, &options) : show_as(self, &options);
+    json_decref(earlier);
+    return status;
 }
 
 /* ---- options ---------------------------------------------------------------------------- */
@@ -148,6 +171,11 @@ static const struct option_def options[] = {
                   "seconds are accepted, from 1 to 3600"),
     OPTION("picture", "FILE", "draw devices, NICs and paths into FILE.svg (Graphviz)",
            take_picture),
+    OPTION_TEXT("compare", "FILE", "begin with what differs from FILE, an earlier --json",
+                offsetof(struct options, compare), "a file is accepted"),
+    OPTION_FLAG("brief", "one line, as a Nagios plugin prints", offsetof(struct options, brief)),
+    OPTION_FLAG("openmetrics", "metrics for Prometheus instead of text",
+                offsetof(struct options, metrics)),
     OPTION_FLAG("verbose", "print all lines; 60 at most unless said",
                 offsetof(struct options, verbose)),
     OPTION_JSON("JSON instead of text; its keys are in hmreg-doctor(1)"),

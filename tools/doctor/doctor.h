@@ -16,6 +16,8 @@ json_t *process_facts(struct hmreg *lib);
 json_t *gpus_facts(void); /* GPUs on the PCI bus, known to a runtime or not */
 json_t *nvidia_facts(const json_t *runtimes);
 json_t *nics_facts(void);  /* the kernel's RDMA devices, opened by a library or not */
+/* After transfers: each port's "errors" as they are now, and "risen", by how much they rose. */
+void nics_look_again(json_t *nics);
 json_t *peers_facts(void); /* peer memory */
 
 /* Proves what is worth a proof, and sets "proof" in each memory of each fabric of the facts; null:
@@ -61,5 +63,17 @@ size_t nics_count(const json_t *facts);
 /* Whether all lines are printed, or the first ones. */
 void doctor_print_all(bool all);
 void doctor_print_text(const json_t *document);
+/* One line: the host, the verdict, the first finding, numbers. */
+void doctor_print_brief(const json_t *document);
+/* In the text format of OpenMetrics. */
+void doctor_print_metrics(const json_t *document);
+
+/* ---- an earlier document ------------------------------------------------------------------ */
+
+/* NULL: an error is printed. */
+json_t *doctor_read_earlier(const char *file);
+/* The document's "compared". */
+json_t *doctor_compare(const json_t *earlier, const json_t *document);
+void doctor_print_compared(const json_t *document);
 
 #endif

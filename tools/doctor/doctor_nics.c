@@ -15,21 +15,78 @@
 
 /* ---- facts ------------------------------------------------------------------------------ */
 
+/* Counters of what should not happen, by words in the names that drivers give them. */
+static bool counts_errors(const char *name)
+{
+    static const char *const words[] = {"err",      "discard", "drop",         "downed",
+                                        "recovery", "timeout", "retry",        "out_of_s",
+                                        "overrun",  "nak",     "out_of_buffer"};
+
+    for (size_t i = 0; i < COUNT(words); i++)
+        if (strstr(name, words[i]))
+            return !strstr(name, "flush"); /* as queue pairs end */
+    return false;
+}
+
+static void add_errors(json_t *errors, const char *nic, const char *port, const char *folder)
+{
+    json_t *names = root_list("/sys/class/infiniband/%s/ports/%s/%s", nic, port, folder), *name;
+
+    doc_each(name, names) {
+        const char *counter = json_string_value(name);
+        json_t *count = !counts_errors(counter)
+                            ? NULL
+                            : root_number_fact("/sys/class/infiniband/%s/ports/%s/%s/%s", nic, port,
+                                               folder, counter);
+
+        if (json_integer_value(count) > 0)
+            doc_set(errors, counter, json_incref(count));
+        json_decref(count);
+    }
+    json_decref(names);
+}
+
+/* Those that are not 0. */
+static json_t *port_errors(const char *nic, const char *port)
+{
+    json_t *errors = doc_object();
+
+    add_errors(errors, nic, port, "counters");
+    add_errors(errors, nic, port, "hw_counters");
+    return errors;
+}
+
+/* "4: ACTIVE", "5: LinkUp": the word. */
+static json_t *state_fact(const char *nic, const char *port, const char *file)
+{
+    char state[48] = "", *words;
+
+    root_read(state, sizeof(state), "/sys/class/infiniband/%s/ports/%s/%s", nic, port, file);
+    words = strstr(state, ": ");
+    return doc_text(words ? words + 2 : state);
+}
+
+static json_t *describe_port(const char *nic, const char *port)
+{
+    json_t *described = doc_pack("{s:i}", "port", atoi(port));
+
+    doc_set(described, "state", state_fact(nic, port, "state"));
+    doc_set(described, "physical", state_fact(nic, port, "phys_state"));
+    doc_set(described, "link",
+            root_text_fact("/sys/class/infiniband/%s/ports/%s/link_layer", nic, port));
+    doc_set(described, "rate", root_text_fact("/sys/class/infiniband/%s/ports/%s/rate", nic, port));
+    doc_set(described, "errors", port_errors(nic, port));
+    return described;
+}
+
 static json_t *ports(const char *nic)
 {
     json_t *list = doc_array(), *name;
     json_t *names = root_list("/sys/class/infiniband/%s/ports", nic);
     size_t i;
 
-    json_array_foreach(names, i, name) {
-        const char *port = json_string_value(name);
-        char state[32] = "", *words;
-
-        /* "4: ACTIVE" */
-        root_read(state, sizeof(state), "/sys/class/infiniband/%s/ports/%s/state", nic, port);
-        words = strchr(state, ' ') ? strchr(state, ' ') + 1 : state;
-        doc_add(list, doc_pack("{s:i, s:o}", "port", atoi(port), "state", doc_text(words)));
-    }
+    json_array_foreach(names, i, name)
+        doc_add(list, describe_port(nic, json_string_value(name)));
     json_decref(names);
     return list;
 }
@@ -76,6 +133,36 @@ json_t *nics_facts(void)
         doc_add(nics, describe_nic(json_string_value(name)));
     json_decref(names);
     return nics;
+}
+
+/* Of each counter that has risen, by how much. */
+static json_t *more_errors(const json_t *before, const json_t *now)
+{
+    json_t *risen = doc_object(), *count;
+    const char *counter;
+
+    json_object_foreach((json_t *)(uintptr_t)now, counter, count)
+        if (json_integer_value(count) > (json_int_t)doc_number(before, counter))
+            doc_set(risen, counter,
+                    doc_made(json_integer(json_integer_value(count) -
+                                          (json_int_t)doc_number(before, counter))));
+    return risen;
+}
+
+void nics_look_again(json_t *nics)
+{
+    json_t *nic, *port;
+    char number[24];
+
+    doc_each(nic, nics)
+        doc_each(port, json_object_get(nic, "ports")) {
+            json_t *errors;
+
+            snprintf(number, sizeof(number), "%" PRIu64, doc_number(port, "port"));
+            errors = port_errors(doc_words(nic, "name"), number);
+            doc_set(port, "risen", more_errors(json_object_get(port, "errors"), errors));
+            doc_set(port, "errors", errors);
+        }
 }
 
 json_t *peers_facts(void)
@@ -177,6 +264,35 @@ static void judge_ports(const json_t *facts, json_t *findings)
                                 .rest = "."});
 }
 
+/* Errors that a transfer of this command, or others beside it, has met. */
+static void judge_errors(const json_t *facts, json_t *findings)
+{
+    const json_t *nic, *port;
+
+    doc_each(nic, json_object_get(facts, "nics"))
+        doc_each(port, json_object_get(nic, "ports")) {
+            struct names names = {.count = 0};
+            const char *counter;
+            char words[80], rest[300];
+            json_t *more;
+
+            json_object_foreach(json_object_get(port, "risen"), counter, more) {
+                snprintf(words, sizeof(words), "%.48s by %" PRIu64, counter,
+                         (uint64_t)json_integer_value(more));
+                names_add(&names, words);
+            }
+            snprintf(rest, sizeof(rest), " counted errors on port %" PRIu64 ": %s.",
+                     doc_number(port, "port"), names_text(&names));
+            if (names.count)
+                finding_add_about(findings,
+                                  &(struct found){.code = "port-errors",
+                                                  .where = "/sys/class/infiniband/*/ports/*/"
+                                                           "counters and hw_counters",
+                                                  .nic = doc_words(nic, "name"),
+                                                  .rest = rest});
+        }
+}
+
 static bool any_opened(const json_t *facts, const char *nic)
 {
     const json_t *fabric;
@@ -257,6 +373,7 @@ void nics_judge(const json_t *facts, json_t *findings)
 
     judge_files(facts, findings);
     judge_ports(facts, findings);
+    judge_errors(facts, findings);
     judge_opened(facts, findings);
     doc_each(fabric, json_object_get(facts, "fabrics"))
         if (doc_has(fabric, "nic") && doc_is(fabric, "opened"))

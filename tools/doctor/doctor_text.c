@@ -258,15 +258,18 @@ static void add_runtimes(json_t *rows, const json_t *facts)
 static void add_nics(json_t *rows, const json_t *facts)
 {
     const json_t *nic, *port;
-    char words[80];
+    char words[96];
 
     doc_each(nic, json_object_get(facts, "nics")) {
         const char *firmware = doc_words(nic, "firmware");
         struct names ports = {.count = 0};
 
         doc_each(port, json_object_get(nic, "ports")) {
-            snprintf(words, sizeof(words), "port %" PRIu64 " %.32s", doc_number(port, "port"),
-                     doc_words(port, "state"));
+            const char *rate = doc_words(port, "rate");
+
+            snprintf(words, sizeof(words), "port %" PRIu64 " %.32s%s%.32s",
+                     doc_number(port, "port"), doc_words(port, "state"), rate[0] ? " at " : "",
+                     rate);
             names_add(&ports, words);
         }
         snprintf(words, sizeof(words), "RDMA device %.64s", doc_words(nic, "name"));
@@ -459,6 +462,7 @@ void doctor_print_text(const json_t *document)
     print_width(PAGE_WIDTH);
     print_most(print_all ? 0 : MOST_LINES - END_LINES);
     print_verdict(document);
+    doctor_print_compared(document);
     print_findings(document);
     print_pairs(facts);
     print_notes_of(document);

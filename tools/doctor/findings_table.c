@@ -124,6 +124,12 @@ const struct finding all_findings[] = {
      "give it an address; on InfiniBand a subnet manager must run.",
      "Memory can be registered with a NIC whose ports are down, but nothing can be sent, not even "
      "to itself. So a NIC without an active port has no proof here, and no use."},
+    {"port-errors", SEVERITY_DEGRADED, "an RDMA device counted errors while its paths were proven",
+     "Look at cable, optics and the switch's port; on RoCE at its flow control (PFC, ECN) and MTU. "
+     "Run hmreg doctor again on an idle machine: other programs' transfers count as well.",
+     "Transfers that are lost or damaged are repeated, so they are slow and not wrong. A counter "
+     "that rises during a proof of some 128 KiB on each path rises all the time. The kernel's "
+     "names of the counters are the driver's: its documentation says what each counts."},
     {"far-nic", SEVERITY_DEGRADED, "a GPU's nearest RDMA device is at another CPU's memory",
      "Use another GPU or NIC for this pairing (hmreg topo shows all), or move a card to a slot of "
      "the same CPU, best below one PCI switch.",

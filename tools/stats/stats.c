@@ -4,6 +4,7 @@
  */
 #include "tools/command.h"
 #include "tools/document.h"
+#include "tools/foreign.h"
 #include "tools/progress.h"
 #include "tools/stats/stats.h"
 
@@ -18,30 +19,18 @@
 #define LONGEST_WATCH 86400
 
 struct options {
-    bool json;
+    bool json, metrics;
     pid_t pid;        /* 0: all */
     unsigned seconds; /* between two readings; 0: read once */
 };
 
 /* ---- one reading ------------------------------------------------------------------------ */
 
-static json_t *time_now(void)
-{
-    time_t now = time(NULL);
-    struct tm parts;
-    char words[64];
-
-    gmtime_r(&now, &parts);
-    strftime(words, sizeof(words), "%Y-%m-%dT%H:%M:%SZ", &parts);
-    return doc_text(words);
-}
-
 static json_t *read_document(const struct options *options)
 {
     json_t *document = doc_new("stats"), *failures = doc_array();
     char why[512];
 
-    doc_set(document, "time", time_now());
     if (!options->pid)
         stats_find_all(document);
     else if (!stats_find_one(document, options->pid, why))
@@ -131,6 +120,8 @@ static void print(const json_t *document, const struct options *options)
 {
     if (options->json)
         doc_print_json(document);
+    else if (options->metrics)
+        stats_print_metrics(document);
     else
         stats_print_text(document);
 }
@@ -192,6 +183,10 @@ static int run(const struct command *self, int argc, char **argv)
 
     if (status != EXIT_CONTINUE)
         return status;
+    if (options.metrics && (options.json || options.seconds)) {
+        print_error("hmreg stats: --openmetrics with --json or --watch: one of them is accepted");
+        return EXIT_USAGE;
+    }
     return options.seconds ? watch(&options) : print_once(&options);
 }
 
@@ -211,6 +206,8 @@ static const struct option_def options[] = {
     OPTION_NUMBER("watch", "SECONDS", "look again after so long, until interrupted",
                   offsetof(struct options, seconds), 1, LONGEST_WATCH,
                   "whole seconds are accepted, from 1 to 86400"),
+    OPTION_FLAG("openmetrics", "metrics for Prometheus instead of tables",
+                offsetof(struct options, metrics)),
     OPTION_JSON("JSON instead of tables; its keys are in hmreg-stats(1)"),
     {0},
 };

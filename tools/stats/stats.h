@@ -29,6 +29,8 @@ void stats_find_all(json_t *document);
 bool stats_find_one(json_t *document, pid_t pid, char why[512]);
 
 void stats_print_text(const json_t *document);
+/* In the text format of OpenMetrics. */
+void stats_print_metrics(const json_t *document);
 /* All caches together in one line, of a fixed width. first: headings before it, and no rates. */
 void stats_print_line(const json_t *document, bool first);
 

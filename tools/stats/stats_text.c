@@ -81,18 +81,20 @@ static const char *cell_mean(const json_t *registrations, char buf[CELL], json_t
         (double)doc_number(registrations, "ns") / (double)doc_number(registrations, "timed"), buf);
 }
 
-/* The time, rounded up to a power of two, that this fraction of registrations stays below. */
+/* The time that this fraction of registrations stays below, rounded up to a power of two, but never
+ * above the longest. */
 static const char *time_below(const json_t *registrations, double part, char buf[CELL])
 {
     double wanted = part * (double)doc_number(registrations, "timed"), sum = 0;
+    double longest = (double)doc_number(registrations, "longest_ns");
     const json_t *time;
 
     doc_each(time, json_object_get(registrations, "times")) {
-        uint64_t from = doc_number(time, "from_ns");
+        double from = (double)doc_number(time, "from_ns"), below = from > 0 ? 2 * from : 2;
 
         sum += (double)doc_number(time, "count");
         if (sum >= wanted)
-            return time_words(from ? 2 * (double)from : 2, buf);
+            return time_words(below < longest ? below : longest, buf);
     }
     return time_words(0, buf);
 }
