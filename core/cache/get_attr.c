@@ -116,22 +116,30 @@ static enum hmreg_policy policy_of(const struct hmreg_domain *domain, const stru
     return own->attr.policy ? own->attr.policy : domain->policy;
 }
 
+/* A trusted claim that no variant has is not made again by each hit, but checked by each get. */
 static int get_range(struct hmreg_domain *domain, struct attributes *own, uint64_t flags,
                      bool cover, struct hmreg_mr **mr)
 {
-    const struct iovec *iov = own->request.iov;
-    const struct claim *claim = &own->request.claim;
-    struct cache_want want = {.start = (uint64_t)(uintptr_t)iov->iov_base,
-                              .end = (uint64_t)(uintptr_t)iov->iov_base + iov->iov_len,
-                              .access = own->request.access,
+    const struct request *request = &own->request;
+    const struct claim *claim = &request->claim;
+    struct cache_want want = {.start = (uint64_t)(uintptr_t)request->iov->iov_base,
+                              .end = (uint64_t)(uintptr_t)request->iov->iov_base +
+                                     request->iov->iov_len,
+                              .access = request->access,
                               .policy = policy_of(domain, own),
-                              .claim = claim->made && !claim->trusted ? claim : NULL,
+                              .claim = claim->made ? claim : NULL,
                               .cover = cover};
     bool identified;
-    int rc = variant_get(&domain->caches->variants, own, NULL, key_flags(domain, flags),
-                         &want.variant, &identified);
+    int rc = 0;
 
-    return rc ? rc : get_of_variant(domain, &own->request, NULL, &want, identified, mr);
+    if (claim->trusted && (request->dmabuf || claim->iface != HMREG_IFACE_SYSTEM))
+        want.claim = NULL;
+    else if (claim->trusted)
+        rc = claim_check_range(claim, request->iov, NULL);
+    rc = rc ? rc
+            : variant_get(&domain->caches->variants, own, NULL, key_flags(domain, flags),
+                          &want.variant, &identified);
+    return rc ? rc : get_of_variant(domain, request, NULL, &want, identified, mr);
 }
 
 /* The range around all segments. */
@@ -192,34 +200,100 @@ static int get_unusual(struct hmreg_domain *domain, const struct hmreg_mr_attr *
     return get_range(domain, &own, flags, cover_is_on(domain, own.request.access, cover), mr);
 }
 
-/* Do the attributes say no more than the arguments of hmreg_mr_get()? The context is only a miss's.
- * Every byte of the others is compared, so of fields that are added, too. */
-static bool is_usual(const struct hmreg_mr_attr *attr)
-{
-    uint64_t any = attr->offset | attr->requested_key, word;
+/* ---- usual attributes -------------------------------------------------------------------- */
 
-    for (size_t at = offsetof(struct hmreg_mr_attr, auth_key_size); at < sizeof(*attr);
-         at += sizeof(word)) {
+/* The first and the last word that is not set of usual attributes, without the claim. */
+#define FIRST     offsetof(struct hmreg_mr_attr, auth_key_size)
+#define CLAIM     offsetof(struct hmreg_mr_attr, claim_iface)
+#define AFTER     offsetof(struct hmreg_mr_attr, dmabuf)
+#define POLICY    offsetof(struct hmreg_mr_attr, policy)
+#define POLICY_TO (POLICY + sizeof(uint64_t))
+
+_Static_assert(FIRST == offsetof(struct hmreg_mr_attr, context) + sizeof(void *) &&
+                   CLAIM == offsetof(struct hmreg_mr_attr, auth_key) + sizeof(void *) &&
+                   AFTER == CLAIM + 2 * sizeof(uint64_t) && POLICY % sizeof(uint64_t) == 0 &&
+                   sizeof(struct hmreg_mr_attr) == POLICY_TO,
+               "all fields but iov, access, context, claim and policy are in three runs of words");
+
+/* The words of [from, to), by or. */
+static inline uint64_t words(const struct hmreg_mr_attr *attr, size_t from, size_t to)
+{
+    uint64_t any = 0, word;
+
+    for (size_t at = from; at < to; at += sizeof(word)) {
         memcpy(&word, (const char *)attr + at, sizeof(word));
         any |= word;
     }
-    return attr->size == sizeof(*attr) && attr->iov_count == 1 && attr->iov && !any;
+    return any;
 }
 
-_Static_assert(sizeof(struct hmreg_mr_attr) % sizeof(uint64_t) == 0 &&
-                   offsetof(struct hmreg_mr_attr, auth_key_size) ==
-                       offsetof(struct hmreg_mr_attr, context) + sizeof(void *),
-               "the words from auth_key_size on are all other fields");
+/* Do the attributes say no more than the arguments of hmreg_mr_get(), a claim that no variant has,
+ * and a policy? The context is only a miss's. Every byte of the others is compared, so of fields
+ * that are added, too. */
+static bool is_usual(const struct hmreg_mr_attr *attr)
+{
+    bool claims = attr->claim_iface == HMREG_CLAIM_CHECKED ||
+                  (attr->claim_iface == HMREG_CLAIM_TRUSTED && attr->iface == HMREG_IFACE_SYSTEM);
+
+    if (attr->size != sizeof(*attr) || attr->iov_count != 1 || !attr->iov || attr->offset ||
+        attr->requested_key || words(attr, FIRST, CLAIM) || words(attr, AFTER, POLICY) ||
+        (unsigned)attr->policy > HMREG_POLICY_LAST_PUT)
+        return false;
+    if (attr->claim_iface == HMREG_CLAIM_NONE)
+        return true;
+    if (attr->iface == HMREG_IFACE_SYSTEM)
+        return claims && (attr->device == 0 || attr->device == HMREG_DEVICE_ANY);
+    return claims && !claim_is_foreign(attr->iface);
+}
+
+/* As get_unusual(), without a copy of the attributes and without a variant. claim: NULL, or that
+ * the memory is the system's. */
+static int get_usual(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr,
+                     const struct claim *claim, struct hmreg_mr **mr)
+{
+    struct request request = {.iov = attr->iov,
+                              .count = 1,
+                              .access = attr->access,
+                              .context = attr->context,
+                              .any_key = true};
+    struct cache_want want = {.start = (uint64_t)(uintptr_t)attr->iov->iov_base,
+                              .end = (uint64_t)(uintptr_t)attr->iov->iov_base + attr->iov->iov_len,
+                              .access = attr->access,
+                              .claim = claim,
+                              .policy = attr->policy ? attr->policy : domain->policy};
+    struct hmreg_mr *found = NULL;
+    int rc = domain_check(domain);
+
+    if (claim)
+        request.claim = *claim;
+    if (!rc && get_may_share(domain, &request))
+        found = get_remembered(domain, &want);
+    if (!found)
+        return rc ? rc : get_past_table(domain, &request, &want, mr);
+    *mr = found;
+    return 0;
+}
 
 int hmreg_mr_get_attr(struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
                       uint64_t flags, struct hmreg_mr **mr)
 {
+    const struct claim *made = NULL;
     struct hmreg_mr *found = NULL;
+    struct claim claim;
 
-    if (domain && callers && mr && !flags && callers->size >= sizeof(*callers) && is_usual(callers))
-        found = get_hit(domain, callers->iov, callers->access);
-    if (!found)
+    if (!domain || !callers || !mr || flags || callers->size < sizeof(*callers) ||
+        !is_usual(callers))
         return get_unusual(domain, callers, flags, mr);
+    if (callers->claim_iface) {
+        claim = claim_of(callers);
+        made = &claim;
+    }
+    if (callers->policy != HMREG_POLICY_LAST_PUT)
+        found = get_hit(domain, callers->iov, callers->access, made);
+    if (!found)
+        return made && made->iface != HMREG_IFACE_SYSTEM
+                   ? get_unusual(domain, callers, flags, mr) /* which checks that claim */
+                   : get_usual(domain, callers, made, mr);
     *mr = found;
     return 0;
 }
