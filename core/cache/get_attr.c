@@ -174,8 +174,9 @@ static int get_list(struct hmreg_domain *domain, struct attributes *own, uint64_
     return rc;
 }
 
-static int get_unusual(struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
-                       uint64_t flags, struct hmreg_mr **mr)
+static __attribute__((noinline)) int get_unusual(struct hmreg_domain *domain,
+                                                 const struct hmreg_mr_attr *callers,
+                                                 uint64_t flags, struct hmreg_mr **mr)
 {
     uint64_t cover = flags & COVER_FLAGS;
     struct attributes own;
@@ -232,40 +233,40 @@ static inline uint64_t words(const struct hmreg_mr_attr *attr, size_t from, size
  * that are added, too. */
 static bool is_usual(const struct hmreg_mr_attr *attr)
 {
-    bool claims = attr->claim_iface == HMREG_CLAIM_CHECKED ||
-                  (attr->claim_iface == HMREG_CLAIM_TRUSTED && attr->iface == HMREG_IFACE_SYSTEM);
-
-    if (attr->size != sizeof(*attr) || attr->iov_count != 1 || !attr->iov || attr->offset ||
-        attr->requested_key || words(attr, FIRST, CLAIM) || words(attr, AFTER, POLICY) ||
-        (unsigned)attr->policy > HMREG_POLICY_LAST_PUT)
+    if (attr->size != sizeof(*attr) || attr->iov_count != 1 || !attr->iov ||
+        (attr->offset | attr->requested_key | words(attr, FIRST, CLAIM) |
+         words(attr, AFTER, POLICY)))
         return false;
     if (attr->claim_iface == HMREG_CLAIM_NONE)
         return true;
     if (attr->iface == HMREG_IFACE_SYSTEM)
-        return claims && (attr->device == 0 || attr->device == HMREG_DEVICE_ANY);
-    return claims && !claim_is_foreign(attr->iface);
+        return (unsigned)attr->claim_iface <= HMREG_CLAIM_TRUSTED &&
+               (attr->device == 0 || attr->device == HMREG_DEVICE_ANY);
+    return attr->claim_iface == HMREG_CLAIM_CHECKED && !claim_is_foreign(attr->iface);
 }
 
-/* As get_unusual(), without a copy of the attributes and without a variant. claim: NULL, or that
- * the memory is the system's. */
-static int get_usual(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr,
-                     const struct claim *claim, struct hmreg_mr **mr)
+/* As get_unusual(), without a copy of the attributes and without a variant. Not inlined: a hit
+ * needs none of its variables. */
+static __attribute__((noinline)) int
+get_usual(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr, struct hmreg_mr **mr)
 {
     struct request request = {.iov = attr->iov,
                               .count = 1,
                               .access = attr->access,
                               .context = attr->context,
+                              .claim = claim_of(attr),
                               .any_key = true};
     struct cache_want want = {.start = (uint64_t)(uintptr_t)attr->iov->iov_base,
                               .end = (uint64_t)(uintptr_t)attr->iov->iov_base + attr->iov->iov_len,
                               .access = attr->access,
-                              .claim = claim,
+                              .claim = request.claim.made ? &request.claim : NULL,
                               .policy = attr->policy ? attr->policy : domain->policy};
     struct hmreg_mr *found = NULL;
     int rc = domain_check(domain);
 
-    if (claim)
-        request.claim = *claim;
+    if ((unsigned)attr->policy > HMREG_POLICY_LAST_PUT ||
+        (request.claim.made && request.claim.iface != HMREG_IFACE_SYSTEM))
+        return get_unusual(domain, attr, 0, mr); /* which checks both */
     if (!rc && get_may_share(domain, &request))
         found = get_remembered(domain, &want);
     if (!found)
@@ -277,23 +278,14 @@ static int get_usual(struct hmreg_domain *domain, const struct hmreg_mr_attr *at
 int hmreg_mr_get_attr(struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
                       uint64_t flags, struct hmreg_mr **mr)
 {
-    const struct claim *made = NULL;
     struct hmreg_mr *found = NULL;
-    struct claim claim;
 
-    if (!domain || !callers || !mr || flags || callers->size < sizeof(*callers) ||
-        !is_usual(callers))
+    if (!domain || !callers || !mr || flags || !is_usual(callers))
         return get_unusual(domain, callers, flags, mr);
-    if (callers->claim_iface) {
-        claim = claim_of(callers);
-        made = &claim;
-    }
-    if (callers->policy != HMREG_POLICY_LAST_PUT)
-        found = get_hit(domain, callers->iov, callers->access, made);
+    if ((unsigned)callers->policy < HMREG_POLICY_LAST_PUT)
+        found = get_hit(domain, callers);
     if (!found)
-        return made && made->iface != HMREG_IFACE_SYSTEM
-                   ? get_unusual(domain, callers, flags, mr) /* which checks that claim */
-                   : get_usual(domain, callers, made, mr);
+        return get_usual(domain, callers, mr);
     *mr = found;
     return 0;
 }

@@ -433,23 +433,45 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
     return 0;
 }
 
-/* A hot entry that has the mark VARIED and no other was made by a trusted claim. */
-struct hmreg_mr *get_hit(struct hmreg_domain *domain, const struct iovec *iov, uint64_t access,
-                         const struct claim *claim)
+static noinline bool is_as_claimed(const struct hmreg_mr *mr, const struct hmreg_mr_attr *attr)
 {
-    const struct tls_view *view = tls_view_of(domain->serial);
-    uint32_t marks = claim && claim->trusted ? THREAD_CACHE_VARIED : 0;
-    struct pin_slot *pin_slot;
-    struct hmreg_mr *mr;
+    const struct claim claim = claim_of(attr);
 
-    if (view->serial != domain->serial || (access & ~HMREG_ACCESS_ALL))
-        return NULL;
-    if (pin_first(view, (uintptr_t)iov->iov_base, iov->iov_len, access, marks, &mr, &pin_slot) &&
-        (!claim || entry_is_claimed(mr, claim))) {
-        note_hit(view, pin_slot);
-        return mr;
-    }
+    return entry_is_claimed(mr, &claim);
+}
+
+/* Does an entry without a variant suit the claim? Those of the system's cache are its memory. */
+static inline bool suits_claim(const struct hmreg_mr *mr, const struct pin_slot *pin_slot,
+                               const struct hmreg_mr_attr *attr)
+{
+    if (attr->claim_iface == HMREG_CLAIM_NONE)
+        return true;
+    return attr->iface == HMREG_IFACE_SYSTEM ? pin_slot->cache == HMREG_IFACE_SYSTEM
+                                             : is_as_claimed(mr, attr);
+}
+
+static noinline struct hmreg_mr *unpin_first(const struct tls_view *view, struct pin_slot *pin_slot,
+                                             struct hmreg_mr *mr)
+{
     if (mr->slot_offset)
         unpin(view->tcache, pin_slot, mr);
     return NULL;
+}
+
+/* A hot entry that has the mark VARIED and no other was made by a trusted claim. */
+struct hmreg_mr *get_hit(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr)
+{
+    const struct tls_view *view = tls_view_of(domain->serial);
+    uint32_t marks = attr->claim_iface == HMREG_CLAIM_TRUSTED ? THREAD_CACHE_VARIED : 0;
+    uint64_t addr = (uintptr_t)attr->iov->iov_base;
+    struct pin_slot *pin_slot;
+    struct hmreg_mr *mr;
+
+    if (unlikely(view->serial != domain->serial) || unlikely(attr->access & ~HMREG_ACCESS_ALL))
+        return NULL;
+    if (unlikely(!pin_first(view, addr, attr->iov->iov_len, attr->access, marks, &mr, &pin_slot)) ||
+        unlikely(!suits_claim(mr, pin_slot, attr)))
+        return unpin_first(view, pin_slot, mr);
+    note_hit(view, pin_slot);
+    return mr;
 }

@@ -21,9 +21,8 @@ int get_past_table(struct hmreg_domain *domain, const struct request *request,
 struct hmreg_mr *get_remembered(struct hmreg_domain *domain, const struct cache_want *want);
 
 /* The same at once, or NULL: only for what hmreg_mr_get() finds first in the table, in a few
- * nanoseconds. domain: not NULL. claim: about the memory, and no variant has it; or NULL. */
-struct hmreg_mr *get_hit(struct hmreg_domain *domain, const struct iovec *iov, uint64_t access,
-                         const struct claim *claim);
+ * nanoseconds. domain: not NULL. attr: one range, without a variant. */
+struct hmreg_mr *get_hit(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr);
 
 /* Gets a region for a checked request of one range, which `want` repeats. The caller uses its
  * variant. list: NULL; or a gathered list of segments or ranges, whose request it is, which `want`

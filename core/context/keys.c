@@ -123,7 +123,9 @@ static bool start_search(struct keys *keys)
         return true;
     if (!draw(keys, &drawn))
         return false;
-    keys->next = first + drawn % (keys->max - first + 1);
+    keys->next = first + (drawn & (keys->max / 2)); /* max is all ones, or one less */
+    if (keys->next > keys->max)
+        keys->next = first;
     return true;
 }
 

@@ -87,9 +87,7 @@ static struct hmreg_mr *get(int claim)
 /* Does the thread's table serve it at once, without a lock or a call? */
 static bool hits(const struct hmreg_mr_attr *attr)
 {
-    const struct claim claim = claim_of(attr);
-    struct hmreg_mr *mr =
-        get_hit(fixture.domain, attr->iov, attr->access, claim.made ? &claim : NULL);
+    struct hmreg_mr *mr = get_hit(fixture.domain, attr);
     unsigned before = atomic_load(&locks) + atomic_load(&copies);
 
     hmreg_mr_put(mr);
