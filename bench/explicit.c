@@ -4,6 +4,11 @@
  * fi_mr_regattr() and fi_close() on the same domain, in turns in one process, a hundred regions at
  * a time. libfabric registers host memory in all cases, since it cannot register a simulated
  * device's: there the difference contains the runtime's query, its export and the mapping.
+ *
+ * On the same domain, a buffer that is registered and given back at once: get and last put of
+ * claimed host memory beside fi_mr_regattr() and fi_close() in a row, and beside the floor of a
+ * library that keeps a region: its memory and two locks. And hits of other memory, of attributes
+ * with a claim and without beside plain ones.
  */
 #include "bench/actor.h"
 #include "bench/bench.h"
@@ -17,11 +22,37 @@
 #define COUNT  100 /* regions at a time */
 #define ACCESS (HMREG_SEND | HMREG_RECV | HMREG_REMOTE_READ | HMREG_REMOTE_WRITE)
 
-enum { REG, CLOSE, BARE_REG, BARE_CLOSE, REG_ABOVE, CLOSE_ABOVE, VALUES };
+enum {
+    REG,
+    CLOSE,
+    BARE_REG,
+    BARE_CLOSE,
+    REG_ABOVE,
+    CLOSE_ABOVE,
+    HELD,
+    BARE_HELD,
+    HELD_ABOVE,
+    FLOOR,
+    HIT,
+    HIT_ATTR,
+    HIT_CLAIM,
+    VALUES
+};
 
 static const struct measure measures[VALUES] = {
-    {"explicit-reg", "ns"},        {"explicit-close", "ns"},     {"explicit-bare-reg", "ns"},
-    {"explicit-bare-close", "ns"}, {"explicit-reg-above", "ns"}, {"explicit-close-above", "ns"},
+    {"explicit-reg", "ns"},
+    {"explicit-close", "ns"},
+    {"explicit-bare-reg", "ns"},
+    {"explicit-bare-close", "ns"},
+    {"explicit-reg-above", "ns"},
+    {"explicit-close-above", "ns"},
+    {"held", "ns"},
+    {"held-bare", "ns"},
+    {"held-above", "ns"},
+    {"held-floor", "ns"},
+    {"held-hit", "ns"},
+    {"held-hit-attr", "ns"},
+    {"held-hit-claim", "ns"},
 };
 
 struct task {
@@ -33,6 +64,7 @@ struct task {
 #ifdef BENCH_OFI
 #include <rdma/fabric.h>
 #include <math.h>
+#include <pthread.h>
 #include <rdma/fi_domain.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,6 +76,11 @@ struct explicits {
     bool keyed; /* the caller chooses keys */
     struct hmreg_mr *mrs[COUNT];
     struct fid_mr *bare[COUNT];
+    struct {
+        struct iovec once, again;                /* the memory of the first, and of the others */
+        struct hmreg_mr_attr held, plain, claim; /* held: policy last put */
+    } gets[COUNT];
+    pthread_mutex_t lock;
 };
 
 /* ---- steps of COUNT each ---------------------------------------------------------------- */
@@ -81,6 +118,70 @@ static void close_each_bare(struct explicits *own)
             leave("failed: fi_close");
 }
 
+static void get_each(struct explicits *own, const struct hmreg_mr_attr *first)
+{
+    for (size_t i = 0; i < COUNT; i++) {
+        const void *attr = (const char *)first + i * sizeof(own->gets[0]);
+        struct hmreg_mr *mr = NULL;
+
+        hmreg_must(hmreg_mr_get_attr(own->domain, attr, 0, &mr), "hmreg_mr_get_attr");
+        hmreg_mr_put(mr);
+    }
+}
+
+static void hold_each(struct explicits *own)
+{
+    get_each(own, &own->gets[0].held);
+}
+
+static void hit_each(struct explicits *own)
+{
+    for (size_t i = 0; i < COUNT; i++) {
+        const struct iovec *iov = own->gets[i].plain.iov;
+        struct hmreg_mr *mr = NULL;
+
+        hmreg_must(hmreg_mr_get(own->domain, iov->iov_base, iov->iov_len, ACCESS, &mr),
+                   "hmreg_mr_get");
+        hmreg_mr_put(mr);
+    }
+}
+
+static void hit_each_by_attr(struct explicits *own)
+{
+    get_each(own, &own->gets[0].plain);
+}
+
+static void hit_each_by_claim(struct explicits *own)
+{
+    get_each(own, &own->gets[0].claim);
+}
+
+static void hold_each_bare(struct explicits *own)
+{
+    for (size_t i = 0; i < COUNT; i++) {
+        struct fi_mr_attr attr = {.mr_iov = own->gets[i].held.iov,
+                                  .iov_count = 1,
+                                  .access = ACCESS,
+                                  .requested_key = own->keyed ? i : 0};
+
+        if (fi_mr_regattr(own->peer, &attr, 0, &own->bare[i]) || fi_close(&own->bare[i]->fid))
+            leave("failed: fi_mr_regattr or fi_close");
+    }
+}
+
+static void pay_floor(struct explicits *own)
+{
+    for (size_t i = 0; i < COUNT; i++) {
+        void *volatile region = malloc(sizeof(struct hmreg_mr_info));
+
+        for (int locks = 0; locks < 2; locks++) {
+            pthread_mutex_lock(&own->lock);
+            pthread_mutex_unlock(&own->lock);
+        }
+        free(region);
+    }
+}
+
 /* ---- the contestants -------------------------------------------------------------------- */
 
 static void load_runtimes(void)
@@ -107,6 +208,24 @@ static struct hmreg_domain *open_domain(struct hmreg *lib, const struct ofi_peer
     return domain;
 }
 
+static void prepare_gets(struct explicits *own)
+{
+    pthread_mutex_init(&own->lock, NULL);
+    for (size_t i = 0; i < COUNT; i++) {
+        struct hmreg_mr_attr attr = {.size = sizeof(attr), .iov_count = 1, .access = ACCESS};
+
+        own->gets[i].once = (struct iovec){own->host + i * REGION_BYTES, REGION_BYTES};
+        own->gets[i].again = (struct iovec){own->host + (COUNT + i) * REGION_BYTES, REGION_BYTES};
+        attr.iov = &own->gets[i].again;
+        own->gets[i].plain = attr;
+        attr.claim_iface = HMREG_CLAIM_TRUSTED;
+        own->gets[i].claim = attr;
+        attr.iov = &own->gets[i].once;
+        attr.policy = HMREG_POLICY_LAST_PUT;
+        own->gets[i].held = attr;
+    }
+}
+
 static void *open_explicits(const void *arg)
 {
     const struct task *task = arg;
@@ -127,7 +246,8 @@ static void *open_explicits(const void *arg)
     own->peer = peer->domain;
     own->keyed = !(peer->info->domain_attr->mr_mode & (FI_MR_PROV_KEY | HMREG_MR_BASIC));
     own->domain = open_domain(lib, peer);
-    own->host = own->memory = fixture_reserve(COUNT);
+    own->host = own->memory = fixture_reserve(2 * COUNT);
+    prepare_gets(own);
     if (task->iface != HMREG_IFACE_SYSTEM) {
         hmreg_must(hmreg_mem_alloc(lib, task->iface, 0, HMREG_MEM_DEVICE,
                                    (size_t)COUNT * REGION_BYTES, &memory),
@@ -154,19 +274,42 @@ static void time_both(struct explicits *own, void (*first)(struct explicits *),
     note_least(&values[0], between - begun);
 }
 
+static void time_one(struct explicits *own, void (*step)(struct explicits *), double *value)
+{
+    double begun = now_ns();
+
+    step(own);
+    note_least(value, now_ns() - begun);
+}
+
+static void time_gets(struct explicits *own, double *values)
+{
+    time_one(own, hold_each, &values[HELD]);
+    time_one(own, hold_each_bare, &values[BARE_HELD]);
+    time_one(own, pay_floor, &values[FLOOR]);
+    time_one(own, hit_each, &values[HIT]);
+    time_one(own, hit_each_by_attr, &values[HIT_ATTR]);
+    time_one(own, hit_each_by_claim, &values[HIT_CLAIM]);
+}
+
 /* The quickest round of each step: a round takes some microseconds, and an interruption more. */
 static void sample_explicits(void *state, int worker, double *values)
 {
+    struct explicits *own = state;
+    bool gets = own->memory == own->host;
     double end = now_ns() + plan.sample_ms * 1e6;
 
     for (int i = 0; i < VALUES; i++)
-        values[i] = INFINITY;
+        values[i] = i < HELD || gets ? INFINITY : NAN;
     do {
+        if (gets)
+            time_gets(own, values);
         time_both(state, reg_each, close_each, values + REG);
         time_both(state, reg_each_bare, close_each_bare, values + BARE_REG);
     } while (now_ns() < end);
     values[REG_ABOVE] = values[REG] - values[BARE_REG];
     values[CLOSE_ABOVE] = values[CLOSE] - values[BARE_CLOSE];
+    values[HELD_ABOVE] = values[HELD] - values[BARE_HELD];
 }
 
 #define ABSENT NULL

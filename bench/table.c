@@ -45,6 +45,15 @@
             WHO_PLUGIN, beside_measure, beside, RATIO, target                                      \
     }
 
+#define HELD_TARGET(who)                                                                           \
+    TARGET("claimed host memory given back at once, above libfabric alone, ns", "held-above", who, \
+           NULL, VALUE, 400)
+#define HIT_BY_TARGET(words, measure)                                                              \
+    {                                                                                              \
+        "what must be reached", "a hit by " words ", ns", measure, WHO_TCP_HOST, "held-hit",       \
+            WHO_TCP_HOST, RATIO, 1.5                                                               \
+    }
+
 #define TARGETS                                                                                    \
     HIT(1, "1 region", 0.4), HIT(10, "10 regions", 0.4), HIT(100, "100 regions", 0.4),             \
         HIT(1000, "1,000 regions", 0.4), HIT(10000, "10,000 regions", 0.5),                        \
@@ -66,6 +75,9 @@
         PROGRAM_TARGET("fork, us", "program-fork", 1.05),                                          \
         PROGRAM_TARGET("mremap of 64 MiB by tables, us", "program-mremap-tables", 1.1),            \
         FREED_TARGET(WHO_CUDA), FREED_TARGET(WHO_ROCR), FREED_TARGET(WHO_ZE),                      \
+        HELD_TARGET(WHO_TCP_HOST), HELD_TARGET(WHO_SHM_HOST), HELD_TARGET(WHO_TCP_ASKING),         \
+        HIT_BY_TARGET("attributes", "held-hit-attr"),                                              \
+        HIT_BY_TARGET("a trusted claim", "held-hit-claim"),                                        \
         PLUGIN_TARGET("1 buffer", "plugin-again-1", NULL, WHO_LIST, 1.2),                          \
         PLUGIN_TARGET("10,000 beside a list of 1", "plugin-again-10000", "plugin-again-1",         \
                       WHO_LIST, 1.2),                                                              \
@@ -206,6 +218,16 @@
         ROW(EXPLICIT_PART, "closing, more than libfabric alone", "explicit-close-above", who,      \
             NULL)
 
+#define HELD_PART                     "a buffer registered and given back at once, 4 KiB, ns"
+#define HELD_HIT(words, measure, who) ROW_OF(HELD_PART, words, measure, who, "held-hit", who)
+#define GIVEN_BACK(who)                                                                            \
+    ROW_OF(HELD_PART, "get + last put of claimed host memory, beside libfabric alone", "held",     \
+           who, "held-bare", who),                                                                 \
+        ROW(HELD_PART, "the same, more than libfabric alone", "held-above", who, NULL),            \
+        ROW(HELD_PART, "a region's memory and two locks", "held-floor", who, NULL),                \
+        HELD_HIT("a hit by attributes, beside a plain one", "held-hit-attr", who),                 \
+        HELD_HIT("a hit by a trusted claim, beside a plain one", "held-hit-claim", who)
+
 #define PLUGIN_PART "a NCCL plugin's registration, simulated device, ns"
 #define PLUGIN(n, words)                                                                           \
     ROW(PLUGIN_PART, words ", first", "plugin-first-" #n, WHO_PLUGIN, WHO_LIST),                   \
@@ -328,6 +350,10 @@ static const struct row rows[] = {
     EXPLICIT(WHO_TCP_CUDA),
     EXPLICIT(WHO_TCP_ROCR),
     EXPLICIT(WHO_TCP_ZE),
+
+    GIVEN_BACK(WHO_TCP_HOST),
+    GIVEN_BACK(WHO_SHM_HOST),
+    GIVEN_BACK(WHO_TCP_ASKING),
 
     PLUGIN(1, "1 buffer"),
     PLUGIN(100, "100 buffers"),

@@ -105,18 +105,19 @@ void reaper_wake(void)
         futex_wake(&awake);
 }
 
-/* Exchanges: of this and the thread's, the later one sees what came before the earlier one. */
-void reaper_may_rest(void)
-{
-    if (atomic_exchange(&sleeps_long, false))
-        reaper_wake();
-}
-
 bool reaper_runs(void)
 {
     struct reaper *reaper = atomic_load(&shared);
 
     return reaper && atomic_load(&reaper->there);
+}
+
+/* Exchanges: of this and the thread's, the later one sees what came before the earlier one. A
+ * thread that starts later looks at the needs before it sleeps. */
+void reaper_may_rest(void)
+{
+    if (reaper_runs() && atomic_exchange(&sleeps_long, false))
+        reaper_wake();
 }
 
 /* ---- the clients' needs ------------------------------------------------------------------ */

@@ -27,8 +27,10 @@ static bool has_rights(const struct hmreg_mr *mr, const struct cache_want *want)
 
 static bool matches(const struct hmreg_mr *mr, const struct cache_want *want)
 {
+    bool exact = want->exact || entry_body(mr)->whole;
+
     return has_rights(mr, want) && entry_variant(mr) == want->variant &&
-           (!want->exact || (mr->node.start == want->start && mr->node.end == want->end)) &&
+           (!exact || (mr->node.start == want->start && mr->node.end == want->end)) &&
            entry_is_claimed(mr, want->claim) && !entry_body(mr)->changed;
 }
 

@@ -3,8 +3,9 @@
  * See cache_pool.h. Invariants, true whenever the lock is free:
  *
  *  - An entry is in a cache's tree, or in one of its cuts, if and only if it is live, and among its
- *    claims if and only if it is pending. It counts as used, and is in the clock list, if and only
- *    if it is live; `used` never exceeds the limit, unless the limit was lowered below it.
+ *    claims if and only if it is pending. It counts as used if and only if it is live, and is in
+ *    the clock list then, unless it ends with its last put; `used` never exceeds the limit, unless
+ *    the limit was lowered below it.
  *  - While an entry is in a cut, its gate is not GATE_LIVE alone.
  *  - A pending entry is pinned by the thread that registers it, and only that thread ends the
  *    state.
@@ -124,7 +125,8 @@ void cache_enliven(struct cache *cache, struct hmreg_mr *entry)
     itree_insert(&cache->tree, &entry->node);
     entry_body(entry)->state = CACHE_LIVE;
     entry_body(entry)->used = false;
-    clock_insert(&cache->live, entry_number(entry));
+    if (!entry_ends_with_put(entry)) /* which is never idle */
+        clock_insert(&cache->live, entry_number(entry));
     cache_use_add(&cache->used, entry);
     count_used(cache);
 }
@@ -174,11 +176,13 @@ void cache_retire_idle(struct cache *cache, struct hmreg_mr *entry)
  * whether they remove its last pin. */
 static void stop_hits(struct cache *cache, struct hmreg_mr *entry)
 {
-    clock_remove(&cache->live, entry_number(entry));
     uncharge(cache, entry);
-    if (entry_ends_with_put(entry))
+    if (entry_ends_with_put(entry)) {
         entry_next_use(entry);
-    else if (entry_is_hot(entry))
+        return;
+    }
+    clock_remove(&cache->live, entry_number(entry));
+    if (entry_is_hot(entry))
         entry_next_sequence(entry);
 }
 
@@ -273,6 +277,7 @@ void cache_pool_close(struct cache_pool *pool)
 void cache_init(struct cache *cache, struct cache_pool *pool, unsigned index, uint64_t max_regions,
                 uint64_t max_bytes)
 {
+    assert(index <= CACHE_INDEX_MOST);
     *cache = (struct cache){.pool = pool,
                             .index = (uint16_t)index,
                             .tree = {&pool->entries, 0},
@@ -343,7 +348,9 @@ struct hmreg_mr *cache_take_entry(struct cache *cache, const struct cache_want *
     body->iface = (uint8_t)iface;
     body->state = CACHE_HELD;
     body->cold = body->filling = true;
-    body->cache = cache->index;
+    body->cache = cache->index & CACHE_INDEX_MOST;
+    body->whole = want->whole;
+    body->claimed = want->claim && want->claim->trusted;
     if (ends_with_put)
         holders_begin(entry_holders(entry), entry_sequence(entry));
     else
@@ -391,7 +398,7 @@ void cache_free_entries(struct cache_pool *pool, struct hmreg_mr *const *entries
             cache_stats_set(&cache->stats, STATS_RETIRED, --cache->retired);
         free_entry(pool, entries[i]);
     }
-    atomic_fetch_add(&pool->freed, count);
+    atomic_store_explicit(&pool->freed, pool->freed + count, memory_order_release);
     needed = pool->serving;
     pthread_mutex_unlock(&pool->lock);
     if (!needed)

@@ -48,6 +48,8 @@ _Static_assert(ENDS_WITH_PUT == MR_ENDS_WITH_PUT, "a region tells its policy by 
 
 /* A domain's first caches are for memory on no device, one for each iface. */
 #define HOST_CACHES HMREG_IFACE_COUNT
+/* The greatest index of a cache, for mr_body.cache. */
+#define CACHE_INDEX_MOST 0x3fffu
 
 /* An entry is a region of hmreg_mr_get(), cached or not. Its memory holds entries only while the
  * domain is open, so threads may read any entry that they remember. */
@@ -116,7 +118,7 @@ struct cache {
     struct itree tree;   /* live entries, but for those that were cut */
     struct itree claims; /* pending entries */
     struct cache_cut cuts[CACHE_CUTS];
-    struct clock_list live; /* live entries, pinned or not */
+    struct clock_list live; /* live entries that are kept, pinned or not */
     struct cache_use limit;
     struct cache_use used; /* by live entries; at most the limit, unless that was lowered */
     unsigned fruitless;    /* searches for room in a row that met no idle entry */
@@ -135,8 +137,9 @@ struct cache_want {
     uint64_t access;
     uint64_t more;             /* rights that a region may have beyond these */
     struct variant *variant;   /* NULL: of hmreg_mr_get() */
-    const struct claim *claim; /* a checked one about the memory; NULL: none */
+    const struct claim *claim; /* about the memory, unless the variant has it; NULL: none */
     bool exact;                /* only a region of exactly this range serves */
+    bool whole;                /* a region that is made for it serves no get of a part */
     enum hmreg_policy policy;  /* the get's, else the domain's. LAST_PUT: no other region serves */
     bool cover;                /* a miss may register the whole allocation */
 };
@@ -208,11 +211,16 @@ static inline _Atomic uint64_t *entry_holders(const struct hmreg_mr *entry)
     return &entry_body(entry)->holders;
 }
 
-/* Is the entry's memory what the caller claims? A trusted claim is part of the variant. */
+/* Is the entry's memory what the caller claims? What another caller's trusted claim says of it
+ * counts only for those who claim the same; NULL: no claim. */
 static inline bool entry_is_claimed(const struct hmreg_mr *entry, const struct claim *claim)
 {
-    return !claim || (claim->iface == (enum hmreg_iface)entry_body(entry)->iface &&
-                      (claim->device == HMREG_DEVICE_ANY || claim->device == mr_device(entry)));
+    const struct mr_body *body = entry_body(entry);
+
+    if (!claim)
+        return !body->claimed;
+    return claim->iface == (enum hmreg_iface)body->iface && (claim->trusted || !body->claimed) &&
+           (claim->device == HMREG_DEVICE_ANY || claim->device == mr_device(entry));
 }
 
 /* The number of an entry's holders, or the sum of its pins. The sum is exact only for a cold entry:

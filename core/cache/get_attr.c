@@ -116,22 +116,30 @@ static enum hmreg_policy policy_of(const struct hmreg_domain *domain, const stru
     return own->attr.policy ? own->attr.policy : domain->policy;
 }
 
+/* A trusted claim that no variant has is not made again by each hit, but checked by each get. */
 static int get_range(struct hmreg_domain *domain, struct attributes *own, uint64_t flags,
                      bool cover, struct hmreg_mr **mr)
 {
-    const struct iovec *iov = own->request.iov;
-    const struct claim *claim = &own->request.claim;
-    struct cache_want want = {.start = (uint64_t)(uintptr_t)iov->iov_base,
-                              .end = (uint64_t)(uintptr_t)iov->iov_base + iov->iov_len,
-                              .access = own->request.access,
+    const struct request *request = &own->request;
+    const struct claim *claim = &request->claim;
+    struct cache_want want = {.start = (uint64_t)(uintptr_t)request->iov->iov_base,
+                              .end = (uint64_t)(uintptr_t)request->iov->iov_base +
+                                     request->iov->iov_len,
+                              .access = request->access,
                               .policy = policy_of(domain, own),
-                              .claim = claim->made && !claim->trusted ? claim : NULL,
+                              .claim = claim->made ? claim : NULL,
                               .cover = cover};
     bool identified;
-    int rc = variant_get(&domain->caches->variants, own, NULL, key_flags(domain, flags),
-                         &want.variant, &identified);
+    int rc = 0;
 
-    return rc ? rc : get_of_variant(domain, &own->request, NULL, &want, identified, mr);
+    if (claim->trusted && (request->dmabuf || claim->iface != HMREG_IFACE_SYSTEM))
+        want.claim = NULL;
+    else if (claim->trusted)
+        rc = claim_check_range(claim, request->iov, NULL);
+    rc = rc ? rc
+            : variant_get(&domain->caches->variants, own, NULL, key_flags(domain, flags),
+                          &want.variant, &identified);
+    return rc ? rc : get_of_variant(domain, request, NULL, &want, identified, mr);
 }
 
 /* The range around all segments. */
@@ -166,8 +174,9 @@ static int get_list(struct hmreg_domain *domain, struct attributes *own, uint64_
     return rc;
 }
 
-static int get_unusual(struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
-                       uint64_t flags, struct hmreg_mr **mr)
+static __attribute__((noinline)) int get_unusual(struct hmreg_domain *domain,
+                                                 const struct hmreg_mr_attr *callers,
+                                                 uint64_t flags, struct hmreg_mr **mr)
 {
     uint64_t cover = flags & COVER_FLAGS;
     struct attributes own;
@@ -192,34 +201,91 @@ static int get_unusual(struct hmreg_domain *domain, const struct hmreg_mr_attr *
     return get_range(domain, &own, flags, cover_is_on(domain, own.request.access, cover), mr);
 }
 
-/* Do the attributes say no more than the arguments of hmreg_mr_get()? The context is only a miss's.
- * Every byte of the others is compared, so of fields that are added, too. */
-static bool is_usual(const struct hmreg_mr_attr *attr)
-{
-    uint64_t any = attr->offset | attr->requested_key, word;
+/* ---- usual attributes -------------------------------------------------------------------- */
 
-    for (size_t at = offsetof(struct hmreg_mr_attr, auth_key_size); at < sizeof(*attr);
-         at += sizeof(word)) {
+/* The first and the last word that is not set of usual attributes, without the claim. */
+#define FIRST     offsetof(struct hmreg_mr_attr, auth_key_size)
+#define CLAIM     offsetof(struct hmreg_mr_attr, claim_iface)
+#define AFTER     offsetof(struct hmreg_mr_attr, dmabuf)
+#define POLICY    offsetof(struct hmreg_mr_attr, policy)
+#define POLICY_TO (POLICY + sizeof(uint64_t))
+
+_Static_assert(FIRST == offsetof(struct hmreg_mr_attr, context) + sizeof(void *) &&
+                   CLAIM == offsetof(struct hmreg_mr_attr, auth_key) + sizeof(void *) &&
+                   AFTER == CLAIM + 2 * sizeof(uint64_t) && POLICY % sizeof(uint64_t) == 0 &&
+                   sizeof(struct hmreg_mr_attr) == POLICY_TO,
+               "all fields but iov, access, context, claim and policy are in three runs of words");
+
+/* The words of [from, to), by or. */
+static inline uint64_t words(const struct hmreg_mr_attr *attr, size_t from, size_t to)
+{
+    uint64_t any = 0, word;
+
+    for (size_t at = from; at < to; at += sizeof(word)) {
         memcpy(&word, (const char *)attr + at, sizeof(word));
         any |= word;
     }
-    return attr->size == sizeof(*attr) && attr->iov_count == 1 && attr->iov && !any;
+    return any;
 }
 
-_Static_assert(sizeof(struct hmreg_mr_attr) % sizeof(uint64_t) == 0 &&
-                   offsetof(struct hmreg_mr_attr, auth_key_size) ==
-                       offsetof(struct hmreg_mr_attr, context) + sizeof(void *),
-               "the words from auth_key_size on are all other fields");
+/* Do the attributes say no more than the arguments of hmreg_mr_get(), a claim that no variant has,
+ * and a policy? The context is only a miss's. Every byte of the others is compared, so of fields
+ * that are added, too. */
+static bool is_usual(const struct hmreg_mr_attr *attr)
+{
+    if (attr->size != sizeof(*attr) || attr->iov_count != 1 || !attr->iov ||
+        (attr->offset | attr->requested_key | words(attr, FIRST, CLAIM) |
+         words(attr, AFTER, POLICY)))
+        return false;
+    if (attr->claim_iface == HMREG_CLAIM_NONE)
+        return true;
+    if (attr->iface == HMREG_IFACE_SYSTEM)
+        return (unsigned)attr->claim_iface <= HMREG_CLAIM_TRUSTED &&
+               (attr->device == 0 || attr->device == HMREG_DEVICE_ANY);
+    return attr->claim_iface == HMREG_CLAIM_CHECKED && !claim_is_foreign(attr->iface);
+}
+
+/* As get_unusual(), without a copy of the attributes and without a variant. Not inlined: a hit
+ * needs none of its variables. */
+static __attribute__((noinline)) int
+get_usual(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr, struct hmreg_mr **mr)
+{
+    struct request request = {.iov = attr->iov,
+                              .count = 1,
+                              .access = attr->access,
+                              .context = attr->context,
+                              .claim = claim_of(attr),
+                              .any_key = true};
+    struct cache_want want = {.start = (uint64_t)(uintptr_t)attr->iov->iov_base,
+                              .end = (uint64_t)(uintptr_t)attr->iov->iov_base + attr->iov->iov_len,
+                              .access = attr->access,
+                              .claim = request.claim.made ? &request.claim : NULL,
+                              .policy = attr->policy ? attr->policy : domain->policy};
+    struct hmreg_mr *found = NULL;
+    int rc = domain_check(domain);
+
+    if ((unsigned)attr->policy > HMREG_POLICY_LAST_PUT ||
+        (request.claim.made && request.claim.iface != HMREG_IFACE_SYSTEM))
+        return get_unusual(domain, attr, 0, mr); /* which checks both */
+    if (!rc && get_may_share(domain, &request))
+        found = get_remembered(domain, &want);
+    if (!found)
+        return rc ? rc : get_past_table(domain, &request, &want, mr);
+    *mr = found;
+    return 0;
+}
 
 int hmreg_mr_get_attr(struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
                       uint64_t flags, struct hmreg_mr **mr)
 {
     struct hmreg_mr *found = NULL;
 
-    if (domain && callers && mr && !flags && callers->size >= sizeof(*callers) && is_usual(callers))
-        found = get_hit(domain, callers->iov, callers->access);
-    if (!found)
+    if (!domain || !callers || !mr || flags || !is_usual(callers))
         return get_unusual(domain, callers, flags, mr);
+    if ((unsigned)callers->policy < HMREG_POLICY_LAST_PUT)
+        found = get_hit(domain, callers);
+    if (!found)
+        return get_usual(domain, callers, mr);
     *mr = found;
     return 0;
 }

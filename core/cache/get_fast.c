@@ -19,6 +19,7 @@
 #include "core/cache/put_check.h"
 
 #define noinline            __attribute__((noinline))
+#define likely(condition)   __builtin_expect(!!(condition), 1)
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 
 /* ---- steps ------------------------------------------------------------------------------ */
@@ -157,8 +158,8 @@ void hmreg_mr_put(struct hmreg_mr *mr)
 /* ---- get, out of line ------------------------------------------------------------------- */
 
 /* Does the entry, which may begin another use meanwhile, contain the range? */
-static bool serves(const struct thread_cache *tcache, const struct hmreg_mr *mr,
-                   const struct cache_want *want)
+static bool serves(const struct thread_cache *tcache, const struct pin_slot *pin_slot,
+                   const struct hmreg_mr *mr, const struct cache_want *want)
 {
     uint64_t start = __atomic_load_n(&mr->node.start, __ATOMIC_RELAXED);
     uint64_t size = __atomic_load_n(&mr->node.end, __ATOMIC_RELAXED) - start;
@@ -166,7 +167,7 @@ static bool serves(const struct thread_cache *tcache, const struct hmreg_mr *mr,
 
     if (offset >= size || len - 1 >= size - offset)
         return false;
-    return !tcache->exact || (!offset && len == size);
+    return !(tcache->exact || pin_slot->whole) || (!offset && len == size);
 }
 
 /* By this state of the gate, can no change that the domain has not read yet concern this entry?
@@ -196,12 +197,12 @@ static bool entry_is_valid(const struct thread_cache *tcache, struct hmreg_mr *m
 }
 
 /* Has the entry still the sequence, and does it serve? Called with the gate's state read before. */
-static bool is_served(const struct thread_cache *tcache, const struct hmreg_mr *mr,
-                      uint32_t sequence, const struct cache_want *want)
+static bool is_served(const struct thread_cache *tcache, const struct pin_slot *pin_slot,
+                      const struct hmreg_mr *mr, uint32_t sequence, const struct cache_want *want)
 {
     return sequence_of(mr) == sequence &&
            __atomic_load_n(&entry_body(mr)->variant, __ATOMIC_RELAXED) == want->variant &&
-           serves(tcache, mr, want);
+           serves(tcache, pin_slot, mr, want);
 }
 
 static bool is_open(unsigned state)
@@ -219,7 +220,8 @@ static bool try_pinned(struct thread_cache *tcache, struct hmreg_mr *mr, struct 
     fence(tcache);
     state = state_of(tcache);
     *go_on = is_open(state);
-    served = is_served(tcache, mr, sequence, want) && (*go_on || changes_are_read(state, mr));
+    served =
+        is_served(tcache, pin_slot, mr, sequence, want) && (*go_on || changes_are_read(state, mr));
     if (served) {
         *go_on = false; /* the checks may change the table */
         served = entry_is_valid(tcache, mr, sequence);
@@ -233,13 +235,14 @@ static bool try_pinned(struct thread_cache *tcache, struct hmreg_mr *mr, struct 
 
 /* The same for an entry that ends with its last put: the thread looks whether the entry serves, and
  * then becomes a holder if the entry still has the use in which it did. */
-static bool try_joining(struct thread_cache *tcache, struct hmreg_mr *mr, uint32_t sequence,
+static bool try_joining(struct thread_cache *tcache, struct hmreg_mr *mr,
+                        const struct pin_slot *pin_slot, uint32_t sequence,
                         const struct cache_want *want, bool *go_on)
 {
     struct cache_set *set = cache_set_of(tcache->set);
 
     *go_on = is_open(state_of(tcache));
-    if (!*go_on || !is_served(tcache, mr, sequence | ENDS_WITH_PUT, want))
+    if (!*go_on || !is_served(tcache, pin_slot, mr, sequence | ENDS_WITH_PUT, want))
         return false;
     *go_on = false; /* what follows may change the table */
     if (!holders_join(entry_holders(mr), sequence))
@@ -258,9 +261,10 @@ static uint32_t remembered(const struct thread_cache *tcache, const struct pin_s
     uint64_t more = cache_set_of(tcache->set)->domain->more_rights;
     uint64_t has = pin_slot->check & HMREG_ACCESS_ALL;
     bool varied = pin_slot->check & THREAD_CACHE_VARIED;
+    bool trusts = want->claim && want->claim->trusted;
 
     if (!want->access || want->access & ~has || has & ~(want->access | more) ||
-        varied != (want->variant != NULL))
+        (varied ? !want->variant && !trusts : want->variant != NULL))
         return 0;
     return pin_slot->check & ~(uint32_t)THREAD_CACHE_NO_SEQUENCE;
 }
@@ -281,7 +285,7 @@ static struct hmreg_mr *try_entry(struct thread_cache *tcache, uint32_t slot,
         (want->policy == HMREG_POLICY_LAST_PUT && !(now & ENDS_WITH_PUT)))
         return NULL;
     if (now & ENDS_WITH_PUT) {
-        served = try_joining(tcache, mr, sequence, want, go_on);
+        served = try_joining(tcache, mr, pin_slot, sequence, want, go_on);
     } else {
         add_to(&pin_slot->pins, 1);
         served = try_pinned(tcache, mr, pin_slot, sequence, want, go_on);
@@ -356,6 +360,8 @@ static noinline int get_out_of_line(struct thread_cache *tcache, struct hmreg_do
                                     const void *addr, size_t len, uint64_t access,
                                     struct hmreg_mr **out)
 {
+    struct iovec iov = {(void *)(uintptr_t)addr, len};
+    struct request request = {.iov = &iov, .count = 1, .access = access, .any_key = true};
     struct cache_want want = {
         .start = (uintptr_t)addr, .end = (uintptr_t)addr + len, .access = access};
     struct hmreg_mr *mr = NULL;
@@ -365,7 +371,7 @@ static noinline int get_out_of_line(struct thread_cache *tcache, struct hmreg_do
     if (tcache)
         mr = find_remembered(tcache, &want);
     if (!mr)
-        return get_past_table(domain, addr, len, access, out);
+        return get_past_table(domain, &request, &want, out);
     *out = mr;
     return 0;
 }
@@ -382,24 +388,28 @@ static noinline int get_unpinned(struct thread_cache *tcache, struct hmreg_domai
 
 /* ---- get -------------------------------------------------------------------------------- */
 
-/* Pins the entry that the thread's table has first for the address. False: it does not serve at
- * once, or the slot is free and *mr is entry 0, which contains no range. */
+/* Pins the entry that the thread's table has first for the address. marks: what its pin slot may
+ * have besides. False: it does not serve at once, or the slot is free and *mr is entry 0, which
+ * contains no range. */
 static inline bool pin_first(const struct tls_view *view, uint64_t addr, uint64_t len,
-                             uint64_t access, struct hmreg_mr **mr)
+                             uint64_t access, uint32_t marks, struct hmreg_mr **mr,
+                             struct pin_slot **pin_slot)
 {
     uint32_t slot = *thread_cache_slot(view->slots, view->mask, thread_cache_hash(addr));
-    struct pin_slot *pin_slot = pin_slot_at(view->pin_slots, slot);
 
+    *pin_slot = pin_slot_at(view->pin_slots, slot);
     *mr = mr_at(view->entries, slot);
-    add_to(&pin_slot->pins, 1);
+    add_to(&(*pin_slot)->pins, 1);
     barrier_compiler();
-    if (unlikely(!gate_is_open(view->gate)) ||
-        unlikely((sequence_of(*mr) ^ pin_slot->check) != access) ||
-        unlikely(!contains(*mr, addr, len)))
-        return false;
+    return likely(gate_is_open(view->gate)) &&
+           likely(((sequence_of(*mr) ^ (*pin_slot)->check) & ~marks) == access) &&
+           likely(contains(*mr, addr, len));
+}
+
+static inline void note_hit(const struct tls_view *view, struct pin_slot *pin_slot)
+{
     mark_used(pin_slot);
     cache_stats_hit(view->rows[pin_slot->cache]->shown);
-    return true;
 }
 
 int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
@@ -407,6 +417,7 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
 {
     struct hmreg_mr *mr;
     const struct tls_view *view;
+    struct pin_slot *pin_slot;
 
     /* Fast check that neither is NULL: pointers without a common bit, which are rare, also take the
      * out-of-line path. Bits that are no access rights would be taken for bits of a sequence. */
@@ -415,22 +426,52 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
     view = tls_view_of(domain->serial);
     if (unlikely(view->serial != domain->serial))
         return get_out_of_line(NULL, domain, addr, len, access, out);
-    if (unlikely(!pin_first(view, (uintptr_t)addr, len, access, &mr)))
+    if (unlikely(!pin_first(view, (uintptr_t)addr, len, access, 0, &mr, &pin_slot)))
         return get_unpinned(view->tcache, domain, mr, addr, len, access, out);
+    note_hit(view, pin_slot);
     *out = mr;
     return 0;
 }
 
-struct hmreg_mr *get_hit(struct hmreg_domain *domain, const struct iovec *iov, uint64_t access)
+static noinline bool is_as_claimed(const struct hmreg_mr *mr, const struct hmreg_mr_attr *attr)
+{
+    const struct claim claim = claim_of(attr);
+
+    return entry_is_claimed(mr, &claim);
+}
+
+/* Does an entry without a variant suit the claim? Those of the system's cache are its memory. */
+static inline bool suits_claim(const struct hmreg_mr *mr, const struct pin_slot *pin_slot,
+                               const struct hmreg_mr_attr *attr)
+{
+    if (attr->claim_iface == HMREG_CLAIM_NONE)
+        return true;
+    return attr->iface == HMREG_IFACE_SYSTEM ? pin_slot->cache == HMREG_IFACE_SYSTEM
+                                             : is_as_claimed(mr, attr);
+}
+
+static noinline struct hmreg_mr *unpin_first(const struct tls_view *view, struct pin_slot *pin_slot,
+                                             struct hmreg_mr *mr)
+{
+    if (mr->slot_offset)
+        unpin(view->tcache, pin_slot, mr);
+    return NULL;
+}
+
+/* A hot entry that has the mark VARIED and no other was made by a trusted claim. */
+struct hmreg_mr *get_hit(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr)
 {
     const struct tls_view *view = tls_view_of(domain->serial);
+    uint32_t marks = attr->claim_iface == HMREG_CLAIM_TRUSTED ? THREAD_CACHE_VARIED : 0;
+    uint64_t addr = (uintptr_t)attr->iov->iov_base;
+    struct pin_slot *pin_slot;
     struct hmreg_mr *mr;
 
-    if (view->serial != domain->serial || (access & ~HMREG_ACCESS_ALL))
+    if (unlikely(view->serial != domain->serial) || unlikely(attr->access & ~HMREG_ACCESS_ALL))
         return NULL;
-    if (pin_first(view, (uintptr_t)iov->iov_base, iov->iov_len, access, &mr))
-        return mr;
-    if (mr->slot_offset)
-        unpin(view->tcache, pin_slot_at(view->pin_slots, mr->slot_offset), mr);
-    return NULL;
+    if (unlikely(!pin_first(view, addr, attr->iov->iov_len, attr->access, marks, &mr, &pin_slot)) ||
+        unlikely(!suits_claim(mr, pin_slot, attr)))
+        return unpin_first(view, pin_slot, mr);
+    note_hit(view, pin_slot);
+    return mr;
 }

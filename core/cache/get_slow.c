@@ -69,11 +69,14 @@ static void remember(struct get *get, struct hmreg_mr *entry)
                  : atomic_load_explicit(&entry->sequence, memory_order_relaxed);
     check ^= body->access;
     pin_slot->cache = body->cache;
+    pin_slot->whole = body->whole;
     if (ends || asks || !thread_cache_counts(tcache, body->cache, &cache->stats))
         check |= THREAD_CACHE_OUT_OF_LINE;
     if (get->want.variant) {
         addr ^= variant_salt(get->want.variant);
         check |= THREAD_CACHE_OUT_OF_LINE | THREAD_CACHE_VARIED;
+    } else if (body->claimed) {
+        check |= THREAD_CACHE_VARIED;
     }
     if (!ends && check % 2 == 0) /* the entry may be unpublished by now */
         return;
@@ -127,7 +130,6 @@ static struct hmreg_mr *find_anywhere(struct get *get, bool *sure)
 {
     struct hmreg_mr *entry;
 
-    get->read = cache_drain(&get->set->pool); /* notices may concern device memory */
     *sure = get->read;
     if (!get->read)
         return NULL;
@@ -185,10 +187,11 @@ static int fill_list(struct get *get, struct hmreg_mr *entry)
 
 static int create_once(struct get *get, struct cache *cache, struct hmreg_mr *entry)
 {
-    uint64_t start = cache_stats_clock();
+    bool timed = !get->want.whole || get->domain->caps.pins;
+    uint64_t start = timed ? cache_stats_clock() : 0;
     int rc = get->list ? fill_list(get, entry) : fill_range(get, entry);
 
-    if (!rc)
+    if (!rc && timed)
         cache_stats_took(&cache->stats, cache_stats_clock() - start);
     return rc;
 }
@@ -336,7 +339,8 @@ static int finish(struct get *get, struct hmreg_mr *entry, struct hmreg_mr **out
     entry_body(entry)->cached = true;
     result = publish(get, cache, entry, &search);
     cached = result == CACHE_PUBLISHED;
-    cache_set_serve(get->set);
+    if (!get->want.whole)
+        cache_set_serve(get->set);
     if (search.evicted)
         cache_set_free_evicted(get->set, search.evicted);
     if (result == CACHE_DISCARDED) {
@@ -349,7 +353,7 @@ static int finish(struct get *get, struct hmreg_mr *entry, struct hmreg_mr **out
         cache_stats_add(&cache->stats, STATS_UNCACHED, 1);
     if (cached && entry_body(entry)->ask_identity && sweep_expect(&get->set->sweep))
         reaper_wake();
-    if (cached && !search.evicted)
+    if (cached && !search.evicted && !get->want.whole)
         remember(get, entry);
     *out = entry;
     return 0;
@@ -493,14 +497,24 @@ static int miss_covering(struct get *get, struct hmreg_mr **out)
     return miss(get, out);
 }
 
+/* Neither a runtime nor the monitor will be asked, and to claim an entry searches for one that
+ * serves: a search before would find no more. */
+static bool claims_at_once(const struct get *get)
+{
+    return get->want.claim && get->want.claim->trusted &&
+           get->want.policy == HMREG_POLICY_LAST_PUT &&
+           monitor_kind(get->set->monitor) != HMREG_MONITOR_IMPORT;
+}
+
 static int get_round(struct get *get, struct hmreg_mr **out)
 {
     struct hmreg_mr *entry;
-    bool sure;
+    bool sure = false;
     int rc;
 
     get->settled = false;
-    entry = find_anywhere(get, &sure);
+    get->read = cache_drain(&get->set->pool); /* notices may concern device memory */
+    entry = claims_at_once(get) ? NULL : find_anywhere(get, &sure);
     if (entry) {
         *out = entry;
         return 0;
@@ -510,6 +524,7 @@ static int get_round(struct get *get, struct hmreg_mr **out)
     if (rc)
         return rc;
     get->want.policy = notice_policy(get);
+    get->want.whole = notice_is_whole(get);
     return get->read && notice_can(get, sure) ? miss_covering(get, out)
                                               : register_uncached(get, out);
 }
@@ -581,24 +596,19 @@ int get_check(const struct hmreg_domain *domain)
     return 0;
 }
 
-int get_past_table(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
-                   struct hmreg_mr **mr)
+int get_past_table(struct hmreg_domain *domain, const struct request *request,
+                   struct cache_want *want, struct hmreg_mr **mr)
 {
-    struct iovec iov = {(void *)(uintptr_t)addr, len};
-    struct request request = {.iov = &iov, .count = 1, .access = access, .any_key = true};
-    struct cache_want want = {.start = (uint64_t)(uintptr_t)addr,
-                              .end = (uint64_t)(uintptr_t)addr + len,
-                              .access = access};
     int rc = domain_check(domain);
 
     rc = rc ? rc : validate_pointer(mr, "mr");
-    rc = rc ? rc : validate_range(addr, len);
-    rc = rc ? rc : validate_access(access);
-    rc = rc ? rc : layout_check_length(domain, &request);
+    rc = rc ? rc : validate_range(request->iov->iov_base, request->iov->iov_len);
+    rc = rc ? rc : validate_access(request->access);
+    rc = rc ? rc : layout_check_length(domain, request);
     rc = rc ? rc : get_check(domain);
     if (rc)
         return rc;
-    want.policy = domain->policy;
-    want.cover = cover_is_on(domain, access, 0);
-    return get_region(domain, &request, NULL, &want, get_may_share(domain, &request), mr);
+    want->policy = want->policy ? want->policy : domain->policy;
+    want->cover = cover_is_on(domain, request->access, 0);
+    return get_region(domain, request, NULL, want, get_may_share(domain, request), mr);
 }

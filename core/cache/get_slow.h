@@ -11,17 +11,18 @@
 #include "core/mr/layout.h"
 
 /* Implements hmreg_mr_get(), arguments and errors included, where this thread's table does not
- * serve the request. */
-int get_past_table(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
-                   struct hmreg_mr **mr);
+ * serve the request. Of the request only range, access, context, any_key and claim are set; `want`
+ * repeats it, and may leave the policy to the domain. */
+int get_past_table(struct hmreg_domain *domain, const struct request *request,
+                   struct cache_want *want, struct hmreg_mr **mr);
 
 /* The region that this thread's table has for a get out of line, pinned. NULL: none. In
  * get_fast.c. */
 struct hmreg_mr *get_remembered(struct hmreg_domain *domain, const struct cache_want *want);
 
 /* The same at once, or NULL: only for what hmreg_mr_get() finds first in the table, in a few
- * nanoseconds. domain: not NULL. */
-struct hmreg_mr *get_hit(struct hmreg_domain *domain, const struct iovec *iov, uint64_t access);
+ * nanoseconds. domain: not NULL. attr: one range, without a variant. */
+struct hmreg_mr *get_hit(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr);
 
 /* Gets a region for a checked request of one range, which `want` repeats. The caller uses its
  * variant. list: NULL; or a gathered list of segments or ranges, whose request it is, which `want`

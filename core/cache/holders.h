@@ -30,10 +30,10 @@ static inline uint32_t holders_use(const _Atomic uint64_t *all)
     return (uint32_t)(atomic_load(all) >> 32);
 }
 
-/* A new use, whose only holder is the caller. */
+/* A new use, whose only holder is the caller. Others have its sequence from the caches' lock. */
 static inline void holders_begin(_Atomic uint64_t *all, uint32_t sequence)
 {
-    atomic_store(all, (uint64_t)sequence << 32 | 1);
+    atomic_store_explicit(all, (uint64_t)sequence << 32 | 1, memory_order_release);
 }
 
 /* False: the entry has another use, or no holder any more. */

@@ -90,12 +90,37 @@ enum hmreg_policy notice_policy(const struct get *get)
                                                              : get->want.policy;
 }
 
+/* Host memory stays while a get holds it, and the fabric or an earlier question has said that the
+ * process may access it. Where the application tells of changes, nothing is saved. */
+static bool is_held_only(const struct get *get)
+{
+    return get->want.policy == HMREG_POLICY_LAST_PUT && get->found->iface == HMREG_IFACE_SYSTEM &&
+           get_is_host(get) && !get->assumed &&
+           monitor_kind(get->set->monitor) != HMREG_MONITOR_IMPORT;
+}
+
+bool notice_is_whole(const struct get *get)
+{
+    bool whole = is_held_only(get);
+
+    for (size_t i = 0; i < segment_count(get); i++) {
+        struct segment segment = segment_of(get, i);
+
+        if (is_foreign(get, &segment))
+            return true;
+        whole &= is_unmappable(get, &segment);
+    }
+    return whole;
+}
+
 /* May the resolved memory be cached at all? */
 bool notice_can(const struct get *get, bool sure)
 {
     enum hmreg_iface iface = get->found->iface;
     bool cacheable = iface >= HMREG_IFACE_COUNT || get->domain->lib->settings.watch[iface];
 
+    if (get->want.whole)
+        return true;
     for (size_t i = 0; cacheable && i < segment_count(get); i++) {
         struct segment segment = segment_of(get, i);
 
@@ -274,6 +299,8 @@ void notice_prepare(struct get *get)
     struct hmreg *lib = get->domain->lib;
     struct runtime *runtime;
 
+    if (get->want.whole)
+        return;
     if (get_is_host(get))
         monitor_have_thread(get->set->monitor);
     if (!get->found->range.identity || !lib->settings.device_ends || !is_checked(get) ||
@@ -378,6 +405,8 @@ bool notice_changes(struct get *get, struct hmreg_mr *mr)
     struct mr_body *body = entry_body(mr);
     bool always, watched, asks = false, noticed = true;
 
+    if (get->want.whole)
+        return true;
     if (get_is_host(get))
         context_monitor(get->domain->lib);
     always = is_checked(get);

@@ -58,6 +58,11 @@ bool notice_is_known(const struct get *get);
  * an iface without a runtime by its address in no case. */
 enum hmreg_policy notice_policy(const struct get *get);
 
+/* Is the region, of this policy, shared only while a get holds it, and then only by gets of exactly
+ * its range? Then each of them holds all of its memory, which the program does not free meanwhile:
+ * nothing has to be noticed. A get of a part would hold only that part of it. */
+bool notice_is_whole(const struct get *get);
+
 /* May the resolved memory be cached? sure: the caches know every change up to now. */
 bool notice_can(const struct get *get, bool sure);
 

@@ -22,11 +22,13 @@
  * the sum over all threads, modulo 2^32, has a meaning. used: set by each hit, cleared by eviction
  * when its hand visits the entry. cache: the entry's, whose hits are counted. check: valid while it
  * matches the entry's sequence; if hits need more checks it includes THREAD_CACHE_OUT_OF_LINE, so
- * it matches no sequence and the hit takes the out-of-line path; VARIED: the entry has attributes.
+ * it matches no sequence and the hit takes the out-of-line path; VARIED: the entry has attributes,
+ * or serves trusted claims only. whole: it serves exactly its range.
  */
 struct pin_slot {
     atomic_uint pins;
     atomic_uchar used;
+    bool whole;
     uint16_t cache;
     uint32_t check; /* sequence ^ access rights: they have no bit in common */
     uint32_t : 32;  /* for the size: see MR_SLOT */

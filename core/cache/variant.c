@@ -18,6 +18,18 @@
 
 /* ---- keys ------------------------------------------------------------------------------- */
 
+/* Is the claim part of the key? One about memory that is checked, or of the system's, is compared
+ * with each region that is found (entry_is_claimed()). One about a dmabuf or of an iface without a
+ * runtime says what it is, and so does a trusted one of an iface. One about a list is about each
+ * segment. */
+static bool has_claim(const struct hmreg_mr_attr *attr, bool list)
+{
+    if (attr->claim_iface == HMREG_CLAIM_NONE)
+        return false;
+    return attr->dmabuf || list || claim_is_foreign(attr->iface) ||
+           (attr->claim_iface == HMREG_CLAIM_TRUSTED && attr->iface != HMREG_IFACE_SYSTEM);
+}
+
 /* Clears what is not part of the key. All other fields are, also those added later: a field that
  * points to something has to be handled as auth_key, dmabuf and endpoints are. */
 static void clear_others(struct hmreg_mr_attr *attr, bool list)
@@ -40,13 +52,9 @@ static void clear_others(struct hmreg_mr_attr *attr, bool list)
     attr->endpoints = NULL;
     attr->endpoint_count = 0;
     attr->segments = NULL; /* a list is in the variant; segment_count says it is not an iov's */
-    /* A checked claim about memory is checked at each hit. One about a dmabuf or of an iface
-     * without a runtime says what it is, and so does a trusted one. One about a list is about each
-     * segment.
-     */
-    if (attr->claim_iface == HMREG_CLAIM_NONE ||
-        (attr->claim_iface == HMREG_CLAIM_CHECKED && !attr->dmabuf && !list &&
-         !claim_is_foreign(attr->iface))) {
+    if (!has_claim(attr, list)) {
+        if (attr->claim_iface == HMREG_CLAIM_TRUSTED)
+            attr->claim_base = attr->claim_len = 0;
         attr->claim_iface = HMREG_CLAIM_NONE;
         attr->iface = HMREG_IFACE_SYSTEM;
         attr->device = 0;
@@ -323,6 +331,8 @@ static struct request request_of(const struct variant *variant, const struct hmr
 
     request.access = mr_body(entry)->access;
     request.any_key = true;
+    if (mr_body(entry)->claimed)
+        request.claim = claim_of_system();
     request.context = hmreg_mr_context(entry);
     request.auth_key = variant->auth_key;
     request.endpoints = attr->endpoint_count ? variant->endpoints : NULL;

@@ -104,17 +104,42 @@ static bool draw(struct keys *keys, uint64_t *out)
     return true;
 }
 
+bool keys_are_random(const struct keys *keys)
+{
+    return keys->max >= UINT32_MAX;
+}
+
+static int fail_random(int errnum)
+{
+    return hmreg_fail_os(errnum, "getrandom(2) has no random bytes for a key");
+}
+
 /* Chooses where in the upper half the search for a free key starts. */
 static bool start_search(struct keys *keys)
 {
     uint64_t drawn = 0, first = keys->max / 2 + 1;
 
-    if (keys->next && keys->max < UINT32_MAX)
+    if (keys->next && !keys_are_random(keys))
         return true;
     if (!draw(keys, &drawn))
         return false;
-    keys->next = first + drawn % (keys->max - first + 1);
+    keys->next = first + (drawn & (keys->max / 2)); /* max is all ones, or one less */
+    if (keys->next > keys->max)
+        keys->next = first;
     return true;
+}
+
+int keys_draw(struct keys *keys, uint64_t *out)
+{
+    int rc = 0;
+
+    pthread_mutex_lock(&keys->lock);
+    if (start_search(keys))
+        *out = keys->next;
+    else
+        rc = errno;
+    pthread_mutex_unlock(&keys->lock);
+    return rc ? fail_random(rc) : 0;
 }
 
 int keys_take_any(struct keys *keys, uint64_t *out)
@@ -126,7 +151,7 @@ int keys_take_any(struct keys *keys, uint64_t *out)
     if (!start_search(keys)) {
         rc = errno;
         pthread_mutex_unlock(&keys->lock);
-        return hmreg_fail_os(rc, "getrandom(2) has no random bytes for a key");
+        return fail_random(rc);
     }
     rc = insert_any(keys, middle + 1, keys->max, &keys->next, &key);
     if (rc == 0)

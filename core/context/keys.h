@@ -11,6 +11,7 @@
 #define HMREG_CORE_CONTEXT_KEYS_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct keys {
@@ -33,6 +34,11 @@ int keys_take(struct keys *keys, uint64_t key);
 /* Takes a free key; consecutive calls take different keys. -HMREG_ENOKEY: none is free. -ENOMEM. Or
  * getrandom(2)'s error. */
 int keys_take_any(struct keys *keys, uint64_t *out);
+
+/* Are keys so large that each is drawn at random? */
+bool keys_are_random(const struct keys *keys);
+/* Such a key, which may be in use. getrandom(2)'s error. */
+int keys_draw(struct keys *keys, uint64_t *out);
 
 /* Frees a taken key. */
 void keys_give(struct keys *keys, uint64_t key);

@@ -71,6 +71,8 @@ struct provider_caps {
                                  tokens; the number names it among them */
     bool pins;                /* the kernel pins registered host memory, and counts it against
                                  RLIMIT_MEMLOCK */
+    bool refuses_keys;        /* reg() answers -HMREG_ENOKEY to a requested key that is in use, so
+                                 that one drawn at random need not be known to be free */
 };
 #define PROVIDER_VALUE(value) (1u << (value))
 
@@ -82,8 +84,9 @@ struct provider_request {
                                 peers use */
     size_t count;
     uint64_t access;        /* HMREG_* rights */
-    uint64_t requested_key; /* already unique in the domain; 0 if the provider chooses keys, and
-                               for regions without remote access unless caps.local_keys is set */
+    uint64_t requested_key; /* already unique in the domain, unless caps.refuses_keys; 0 if the
+                               provider chooses keys, and for regions without remote access unless
+                               caps.local_keys is set */
     uint64_t flags;
     enum hmreg_iface iface; /* HMREG_IFACE_COUNT to HMREG_IFACE_MAX: never SYSTEM */
     int device;             /* -1: unknown, or none */

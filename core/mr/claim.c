@@ -108,6 +108,15 @@ struct claim claim_of(const struct hmreg_mr_attr *attr)
     };
 }
 
+struct claim claim_of_system(void)
+{
+    return (struct claim){.made = true,
+                          .trusted = true,
+                          .iface = HMREG_IFACE_SYSTEM,
+                          .device = HMREG_DEVICE_ANY,
+                          .kind = HMREG_MEM_HOST};
+}
+
 /* ---- taking a claim --------------------------------------------------------------------- */
 
 static int fail_kind(const struct claim *claim, const char *what, const char *accepted)
@@ -299,23 +308,27 @@ static int check_claimed(struct hmreg_domain *domain, const struct iovec *range,
 
 /* ---- a range ---------------------------------------------------------------------------- */
 
-int claim_take(struct hmreg_domain *domain, const struct claim *claim, const struct iovec *range,
-               const struct hmreg_mr_dmabuf *dmabuf, struct resolved *out)
+int claim_check_range(const struct claim *claim, const struct iovec *range,
+                      const struct hmreg_mr_dmabuf *dmabuf)
 {
-    struct resolved claimed;
     int rc = dmabuf                           ? check_dmabuf(claim)
              : claim_is_foreign(claim->iface) ? check_foreign(claim)
                                               : check_memory(claim);
 
-    rc = rc ? rc : check_inside(claim, range);
+    return rc ? rc : check_inside(claim, range);
+}
+
+int claim_take(struct hmreg_domain *domain, const struct claim *claim, const struct iovec *range,
+               const struct hmreg_mr_dmabuf *dmabuf, struct resolved *out)
+{
+    int rc = claim_check_range(claim, range, dmabuf);
+
     if (rc)
         return rc;
-    describe(claim, range, dmabuf, &claimed);
+    describe(claim, range, dmabuf, out);
     if (claim->trusted && domain->lib->settings.check_claims)
-        rc = check_claimed(domain, range, dmabuf, &claimed);
-    if (!rc && claimed.range.kind == HMREG_MEM_HOST && (domain->caps.mr_mode & HMREG_MR_ALLOCATED))
-        rc = resolve_mapped(domain->lib, claimed.range.host_addr, range->iov_len, &claimed.range);
-    if (!rc)
-        *out = claimed;
+        rc = check_claimed(domain, range, dmabuf, out);
+    if (!rc && out->range.kind == HMREG_MEM_HOST && (domain->caps.mr_mode & HMREG_MR_ALLOCATED))
+        rc = resolve_mapped(domain->lib, out->range.host_addr, range->iov_len, &out->range);
     return rc;
 }

@@ -38,11 +38,20 @@ int claim_check(const struct hmreg_domain *domain, const struct hmreg_mr_attr *a
 /* The claim in checked attributes. */
 struct claim claim_of(const struct hmreg_mr_attr *attr);
 
+/* A trusted one that memory is the system's. */
+struct claim claim_of_system(void);
+
+/* Does a trusted claim, or one of an iface without a runtime, suit the range? dmabuf: the caller's
+ * that contains it, or NULL. -EINVAL: not the memory. -ERANGE: the range is not in the claimed
+ * allocation. */
+int claim_check_range(const struct claim *claim, const struct iovec *range,
+                      const struct hmreg_mr_dmabuf *dmabuf);
+
 /* Describes a range as a trusted claim does, or one of an iface without a runtime. dmabuf: the
  * caller's that contains the range, or NULL. With HMREG_MR_ALLOCATED host memory is also looked up
- * in the process's mappings. -EINVAL: the claim does not suit the memory, or is wrong
- * (HMREG_DEBUG=claims). -ERANGE: the range is not in the claimed allocation. -EFAULT: host memory
- * is not mapped. With HMREG_DEBUG=claims also the errors of resolve(). Any thread. */
+ * in the process's mappings. Errors of claim_check_range(). -EINVAL also: the claim is wrong
+ * (HMREG_DEBUG=claims). -EFAULT: host memory is not mapped. With HMREG_DEBUG=claims also the errors
+ * of resolve(). Any thread. */
 int claim_take(struct hmreg_domain *domain, const struct claim *claim, const struct iovec *range,
                const struct hmreg_mr_dmabuf *dmabuf, struct resolved *out);
 

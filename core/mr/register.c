@@ -432,12 +432,17 @@ static bool wants_key(const struct attempt *attempt)
            !(caps->mr_mode & HMREG_MR_PROV_KEY);
 }
 
-static int take_key(struct attempt *attempt)
+/* *taken: set to whether the key is to be given back. */
+static int take_key(struct attempt *attempt, bool *taken)
 {
     struct keys *keys = &attempt->domain->keys;
+    bool any = request_any_key(attempt->domain, attempt->request);
     int rc;
 
-    if (request_any_key(attempt->domain, attempt->request))
+    *taken = !(any && attempt->domain->caps.refuses_keys && keys_are_random(keys));
+    if (!*taken)
+        return keys_draw(keys, &attempt->key);
+    if (any)
         return keys_take_any(keys, &attempt->key);
     rc = keys_take(keys, attempt->request->requested_key);
     if (!rc)
@@ -449,19 +454,21 @@ static int take_key(struct attempt *attempt)
  * collides with one, another is tried; if the caller requested it, the call fails. */
 static int register_with_key(struct attempt *attempt)
 {
+    bool taken;
     int rc = 0;
 
     for (int i = 0; i < KEY_TRIES; i++) {
-        rc = take_key(attempt);
+        rc = take_key(attempt, &taken);
         if (rc)
             return rc;
         rc = try_paths(attempt);
         if (rc == 0) {
-            attempt->note->key_taken = true;
+            attempt->note->key_taken = taken;
             attempt->note->taken_key = attempt->key;
             return 0;
         }
-        keys_give(&attempt->domain->keys, attempt->key);
+        if (taken)
+            keys_give(&attempt->domain->keys, attempt->key);
         if (rc != -HMREG_ENOKEY || !request_any_key(attempt->domain, attempt->request))
             return rc;
     }

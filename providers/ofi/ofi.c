@@ -790,6 +790,7 @@ int hmreg_domain_open_ofi(struct hmreg *lib, struct fid_domain *domain, const st
     caps.async = ofi->async = is_async(config);
     caps.any_thread = !ofi->serial;
     caps.pins = ofi->fabric && ofi->fabric->locks;
+    caps.refuses_keys = ofi->fabric && ofi->fabric->refuses_keys;
     caps.pcie = !strcmp(ofi->name, "efa"); /* no link but PCIe, whatever the machine */
     caps.caches = ofi->fabric && ofi_fabric_caches(ofi->fabric, info->fabric_attr->prov_version);
     describe_options(ofi, info, &caps);

@@ -61,26 +61,30 @@ static bool races_efa(const struct fi_info *info)
  * tcp, net (1.17's name; later renamed tcp): from the size set, send(2) gets MSG_ZEROCOPY.
  * cxi, opx: before the version given, cxi reads the struct fi_mr_dmabuf as an iovec and so takes
  *   the descriptor for an address; opx refuses the flag. cxi keeps of a dmabuf base_addr + offset.
+ * tcp, net, sockets, udp, shm: keys are looked up before they are inserted (ofi_mr_map_insert()).
  * efa: from 2.2 on its cache has only what the provider registers for itself, of buffers without a
  *   desc.
  */
 static const struct ofi_fabric known[] = {
     {.core = "tcp",
      .cpu = true,
+     .refuses_keys = true,
      .races = races_tcp,
      .pins = PINS_IF_SET,
      .setting = "FI_TCP_ZEROCOPY_SIZE",
      .pinner = "MSG_ZEROCOPY; leave FI_TCP_ZEROCOPY_SIZE unset"},
     {.core = "net",
      .cpu = true,
+     .refuses_keys = true,
      .races = always,
      .pins = PINS_IF_SET,
      .setting = "FI_NET_ZEROCOPY_SIZE",
      .pinner = "MSG_ZEROCOPY; leave FI_NET_ZEROCOPY_SIZE unset"},
-    {.core = "sockets", .cpu = true, .first_range = true},
-    {.core = "udp", .cpu = true},
+    {.core = "sockets", .cpu = true, .refuses_keys = true, .first_range = true},
+    {.core = "udp", .cpu = true, .refuses_keys = true},
     {.core = "shm",
      .cpu = true,
+     .refuses_keys = true,
      .first_range = true,
      .pins = PINS_BY_DEFAULT,
      .setting = "FI_SHM_DISABLE_CMA",

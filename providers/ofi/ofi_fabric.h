@@ -27,6 +27,7 @@ struct ofi_fabric {
     bool caches;     /* uses libfabric's registration cache above the device */
     uint32_t bypasses; /* first libfabric version whose fi_mr_reg() bypasses that cache; 0: none */
     bool locks;        /* registered host memory counts against RLIMIT_MEMLOCK */
+    bool refuses_keys; /* fi_mr_reg() answers -FI_ENOKEY to a requested key that is in use */
     bool first_range;  /* accepts several ranges; peers can access only the first */
     /* Does registering or closing a region race there with other calls on the domain, although
      * the threading model of info says that it does not? NULL: no. */

@@ -130,6 +130,22 @@ static bool trusts_alike(const struct cache_claim *a, const struct cache_claim *
                         a->allocation.len == b->allocation.len && a->identity == b->identity);
 }
 
+static bool trusts_host(const struct cache_claim *claim)
+{
+    return claim->how == HMREG_CLAIM_TRUSTED && claim->iface == HMREG_IFACE_SYSTEM;
+}
+
+/* What one get trusted to be host memory, another that trusts the same shares; that one shares what
+ * was found to be host memory, too. */
+static bool suits_claim(const struct cache_want *has, const struct cache_want *want)
+{
+    bool found = has->claim.how != HMREG_CLAIM_TRUSTED && !has->area;
+
+    if (trusts_host(&want->claim))
+        return found || trusts_host(&has->claim);
+    return !trusts_host(&has->claim) && trusts_alike(&has->claim, &want->claim);
+}
+
 static bool has_rights(const struct cache_model *model, uint64_t has, uint64_t asked)
 {
     static const uint64_t more[] = {[HMREG_RIGHTS_EXACT] = 0,
@@ -157,7 +173,7 @@ bool cache_model_serves(const struct cache_model *model, int entry, const struct
     return model->entries[entry].live && has->area == want->area &&
            has_range(model, &has->range, &want->range) &&
            has_rights(model, has->access, want->access) && has->rails == want->rails &&
-           has->page_size == want->page_size && trusts_alike(&has->claim, &want->claim);
+           has->page_size == want->page_size && suits_claim(has, want);
 }
 
 bool cache_model_hits(const struct cache_model *model, const struct cache_want *want)

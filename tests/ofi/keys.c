@@ -49,4 +49,20 @@ TEST(reg__key_known_to_the_fabric_only__enokey)
     fixture_close(&fixture);
 }
 
+/* Of a get's region, and one that the library chose. */
+TEST(reg__key_of_a_cached_region__enokey)
+{
+    struct hmreg_mr *cached, *mr = NULL;
+    struct fixture fixture;
+
+    fixture_open_lonely(&fixture);
+    assert_ok(hmreg_mr_get(fixture.fabric.domain, fixture.memory, 10, HMREG_REMOTE_READ, &cached));
+    assert_int_equal(hmreg_mr_reg(fixture.fabric.domain, fixture.memory, 10, HMREG_REMOTE_READ, 0,
+                                  hmreg_mr_key(cached), 0, &mr, NULL),
+                     -HMREG_ENOKEY);
+    assert_null(mr);
+    hmreg_mr_put(cached);
+    fixture_close(&fixture);
+}
+
 FABRIC_TEST_MAIN()

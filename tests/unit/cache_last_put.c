@@ -7,6 +7,7 @@
 #include "tests/support/queries.h"
 #include "tests/support/vendors.h"
 
+#include "core/base/reaper.h"
 #include "core/cache/cache_set.h"
 
 #include <hmreg/loopback.h>
@@ -149,6 +150,112 @@ TEST(last_put__entry_reused__found_by_its_present_range_only)
     assert_int_equal(regions(), 2);
     hmreg_mr_put(one);
     hmreg_mr_put(other);
+    assert_int_equal(regions(), 1);
+    hmreg_mr_put(again);
+    assert_int_equal(regions(), 0);
+}
+
+/* ---- host memory, which nothing watches -------------------------------------------------------
+ */
+
+static void open_unwatched(void)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .policy = HMREG_POLICY_LAST_PUT};
+
+    vendors_reset();
+    fixture_open(HMREG_MONITOR_DEFAULT, &config);
+}
+
+/* No monitor is chosen, so no code is patched; no thread is started, no clock is read, and the
+ * region has no place among those that may be evicted. */
+TEST(host__held__shared_without_a_monitor_or_a_thread)
+{
+    struct hmreg_monitor_info monitor = {.size = sizeof(monitor)};
+    const struct cache *cache;
+
+    open_unwatched();
+    cache = &fixture.domain->caches->caches[HMREG_IFACE_SYSTEM];
+    got = fixture_get(memory[0], LEN);
+    assert_true(fixture_is_cached(got));
+    assert_int_equal(test_info_of(got).asks, 0);
+    get_thrice(NULL);
+    test_on_a_thread(get_thrice, NULL);
+    assert_int_equal(cache->live.count, 0);
+    assert_int_equal(cache->used.regions, 1);
+    for (int i = 0; i < 7; i++)
+        hmreg_mr_put(got);
+    assert_int_equal(regions(), 0);
+    assert_ok(hmreg_monitor_query(fixture.lib, &monitor));
+    assert_int_equal(monitor.active, HMREG_MONITOR_DEFAULT);
+    assert_false(reaper_runs());
+    assert_int_equal(fixture_stats().reg_ns, 0);
+    assert_int_equal(fixture_stats().hits, 6);
+}
+
+/* A get of a part holds no more than the part: when those that hold the rest have put it, the rest
+ * may be freed, and other memory be there. */
+static void assert_own_region(char *addr, size_t len)
+{
+    struct hmreg_mr *part = fixture_get(addr, len), *again;
+
+    assert_ptr_not_equal(part, got);
+    again = fixture_get(addr, len);
+    assert_ptr_equal(again, part);
+    hmreg_mr_put(again);
+    hmreg_mr_put(part);
+}
+
+static void *get_parts(void *unused)
+{
+    assert_own_region(memory[0], LEN);
+    assert_own_region(memory[1], LEN);
+    return NULL;
+}
+
+TEST(host__part_of_a_held_region__own_region)
+{
+    open_unwatched();
+    got = fixture_get(memory[0], 2 * LEN);
+    get_parts(NULL);
+    test_on_a_thread(get_parts, NULL);
+    for (int i = 0; i < 3; i++) /* the thread remembers the region */
+        assert_ptr_equal(fixture_get(memory[0], 2 * LEN), got);
+    get_parts(NULL);
+    for (int i = 0; i < 4; i++)
+        hmreg_mr_put(got);
+    assert_int_equal(regions(), 0);
+}
+
+static void on_reg_of_whole(const struct provider_request *request)
+{
+    atomic_store(&counter.reg_hook, NULL);
+    got = fixture_get(memory[0], LEN);
+}
+
+TEST(host__part_while_the_whole_is_registered__own_region)
+{
+    struct hmreg_mr *whole;
+
+    open_unwatched();
+    atomic_store(&counter.reg_hook, on_reg_of_whole);
+    whole = fixture_get(memory[0], 2 * LEN);
+    assert_ptr_not_equal(whole, got);
+    assert_int_equal(regions(), 2);
+    hmreg_mr_put(got);
+    hmreg_mr_put(whole);
+    assert_int_equal(regions(), 0);
+}
+
+TEST(host__invalidated_while_held__serves_no_later_get)
+{
+    struct hmreg_mr *again;
+
+    open_unwatched();
+    got = fixture_get(memory[0], LEN);
+    assert_ok(hmreg_invalidate(fixture.lib, memory[0], LEN));
+    again = fixture_get(memory[0], LEN);
+    assert_ptr_not_equal(again, got);
+    hmreg_mr_put(got);
     assert_int_equal(regions(), 1);
     hmreg_mr_put(again);
     assert_int_equal(regions(), 0);

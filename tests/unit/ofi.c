@@ -196,6 +196,39 @@ TEST(reg__our_key_is_in_use_below__another)
     hmreg_mr_put(mr);
 }
 
+/* Where the fabric refuses a key in use, hmreg keeps no list of those that it drew. */
+TEST(get__fabric_refuses_keys_in_use__key_not_kept)
+{
+    static const struct {
+        const char *name;
+        uint64_t size;
+        bool kept;
+    } fabrics[] = {
+        {"tcp;ofi_rxm", 8, false}, {"shm", 8, false}, {"tcp", 2, true}, {"efa", 8, true}};
+
+    for (size_t i = 0; i < sizeof(fabrics) / sizeof(fabrics[0]); i++) {
+        struct hmreg_mr *mr;
+        uint64_t key;
+
+        ofi_begin();
+        ofi_set_provider(fabrics[i].name);
+        fake_fabric.info->domain_attr->mr_mode = 0;
+        fake_fabric.info->domain_attr->mr_key_size = fabrics[i].size;
+        assert_ok(ofi_open_domain(NULL));
+        fake_fabric.reg_code = -FI_ENOKEY;
+        fake_fabric.reg_failures = 2;
+        assert_ok(hmreg_mr_get(fixture.domain, memory, 100, HMREG_ACCESS_ALL, &mr));
+        assert_int_equal(fake_fabric.regs, 3);
+        key = fake_fabric.given.attr.requested_key;
+        assert_int_equal(hmreg_mr_key(mr), key);
+        assert_int_equal(fixture.domain->keys.used != NULL, fabrics[i].kept);
+        hmreg_mr_put(mr);
+        assert_ok(hmreg_domain_flush(fixture.domain));
+        assert_null(fixture.domain->keys.used);
+        test_finish();
+    }
+}
+
 TEST(reg__hint_fields__to_a_libfabric_that_has_them)
 {
     struct iovec iov = {memory, 100};
