@@ -26,10 +26,10 @@ static int check_cacheable(const struct attributes *attributes, uint64_t flags)
 {
     const struct hmreg_mr_attr *attr = &attributes->attr;
 
-    if (attr->requested_key)
+    if (attr->requested_key && attr->requested_key != HMREG_KEY_ANY)
         return hmreg_fail(-EINVAL,
                           "requested_key is %#" PRIx64 "; the library chooses the keys of cached "
-                          "regions, so it must be 0",
+                          "regions: accepted are HMREG_KEY_ANY and 0",
                           attr->requested_key);
     if (flags & HMREG_RMA_EVENT)
         return hmreg_fail(-HMREG_EBADFLAGS, "flags has HMREG_RMA_EVENT; counters are bound to "
@@ -196,8 +196,9 @@ static int get_unusual(struct hmreg_domain *domain, const struct hmreg_mr_attr *
  * Every byte of the others is compared, so of fields that are added, too. */
 static bool is_usual(const struct hmreg_mr_attr *attr)
 {
-    uint64_t any = attr->offset | attr->requested_key, word;
+    uint64_t any = attr->offset, word;
 
+    any |= attr->requested_key == HMREG_KEY_ANY ? 0 : attr->requested_key;
     for (size_t at = offsetof(struct hmreg_mr_attr, auth_key_size); at < sizeof(*attr);
          at += sizeof(word)) {
         memcpy(&word, (const char *)attr + at, sizeof(word));

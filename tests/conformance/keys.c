@@ -107,16 +107,21 @@ CASE(requested_key__largest__reaches_its_region)
     suite_reach(fixture, mr, 0, 64, fixture->memory + 1);
 }
 
-/* The value that means "no key" is refused as a key. */
-CASE(requested_key__no_key_at_all__keyrejected)
+/* On every domain: the library or the fabric chooses, each time another key. */
+CASE(requested_key__any__chosen_and_reaches_its_region)
 {
-    struct hmreg_mr *mr = (void *)1;
+    bool raw = suite_has(fixture, HMREG_MR_RAW);
+    struct hmreg_mr *mr[3];
 
-    assert_fails(reg(fixture, HMREG_REMOTE_READ, HMREG_KEY_NOTAVAIL, &mr), -EKEYREJECTED,
-                 "requested_key");
-    assert_ptr_equal(mr, (void *)1);
-    suite_refused(fixture, "that key", fixture->memory, 64, HMREG_REMOTE_READ, 0,
-                  HMREG_KEY_NOTAVAIL, 0);
+    for (int i = 0; i < 3; i++) {
+        mr[i] =
+            suite_reg(fixture, fixture->memory + 64 * i, 64, HMREG_ACCESS_REMOTE, HMREG_KEY_ANY);
+        assert_true((hmreg_mr_key(mr[i]) == HMREG_KEY_NOTAVAIL) == raw);
+        for (int j = 0; j < i && !raw; j++)
+            assert_true(hmreg_mr_key(mr[i]) != hmreg_mr_key(mr[j]));
+    }
+    for (int i = 0; i < 3; i++)
+        suite_reach(fixture, mr[i], 0, 64, fixture->memory + 64 * i);
 }
 
 CASE(key__of_a_region_without_remote_access__is_none)
