@@ -351,8 +351,7 @@ static bool begins_alone(struct hmreg_domain *domain, const struct request *requ
     for (size_t i = 0; i < group_rails(domain); i++)
         if (group_registers_on(request->rails, i))
             all_choose &= (group_rail(domain, i)->caps.mr_mode & HMREG_MR_PROV_KEY) != 0;
-    return !all_choose && !request->any_key && request->requested_key != HMREG_KEY_ANY &&
-           (request->access & HMREG_ACCESS_REMOTE);
+    return !all_choose && !request->any_key && (request->access & HMREG_ACCESS_REMOTE);
 }
 
 /* Copies what the attributes point to. */

@@ -152,7 +152,7 @@ TEST(key_any__group__each_rail_its_own)
     script.destroys = 0;
 }
 
-/* Its pieces are registered at once, since none has a key of the caller's. */
+/* Nor is a piece's key the caller's zero. */
 TEST(key_any__job__no_piece_is_key_zero)
 {
     const struct hmreg_job_config config = {.size = sizeof(config), .piece_len = 4096};
