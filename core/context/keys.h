@@ -4,8 +4,8 @@
  * be reused after its region is closed. Callers tend to choose small keys, so the library takes its
  * own keys from the upper half of the key space, and from the lower half only if the upper half is
  * exhausted; or from a range that the caller configures, and from nothing else. It draws them at
- * random, since a peer that guesses a key may need nothing else. Of fewer keys than those of four
- * bytes any can be guessed: of these the library draws the first, and counts upwards, so that a
+ * random, since a peer that guesses a key may need nothing else. Of fewer than
+ * 2^31 keys any can be guessed: of these the library draws the first, and counts upwards, so that a
  * freed key is reused as late as possible.
  */
 #ifndef HMREG_CORE_CONTEXT_KEYS_H

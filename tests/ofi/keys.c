@@ -72,7 +72,7 @@ static struct fid_mr *own(struct fixture *fixture, uint64_t key)
     return mr;
 }
 
-/* The fabric refuses a key that is in use, whoever uses it, and the library then takes another. */
+/* The fabric refuses a key that is in use, and the library then takes another one. */
 TEST(get__own_keys_in_its_range__another_key)
 {
     struct fid_mr *owned[10];
