@@ -280,6 +280,20 @@ static void unwatch(struct cache_set *set, const struct hmreg_mr *mr, const stru
         monitor_unwatch(set->monitor, mr->node.start, mr->node.end, unmapped);
 }
 
+/* -EBUSY: to be repeated. Else it is over, and peers may have kept their access. */
+static int deregister(struct cache_set *set, struct hmreg_mr *mr)
+{
+    unsigned long long start = mr_start(mr), len = mr_len(mr);
+    int rc = region_destroy(mr);
+
+    if (rc && rc != -EBUSY)
+        log_say(&set->domain->lib->settings.log, HMREG_LOG_ERROR,
+                "the cached region of %llu bytes at %#llx could not be deregistered, and is given "
+                "up: %s",
+                len, start, hmreg_last_error()->text);
+    return rc;
+}
+
 /* Unwatches, deregisters and frees entries. A failure here is not reported to the caller, whose own
  * call did not fail. */
 static void free_some(struct cache_set *set, struct hmreg_mr **entries, unsigned count)
@@ -296,7 +310,7 @@ static void free_some(struct cache_set *set, struct hmreg_mr **entries, unsigned
         call_ended(mr);
         if (variant && variant->key.attr.endpoint_count && entry_body(mr)->registered)
             mr_unbind(mr);
-        if (entry_body(mr)->registered && region_destroy(mr) == -EBUSY) {
+        if (entry_body(mr)->registered && deregister(set, mr) == -EBUSY) {
             cache_keep_busy(&set->pool, entries[i]);
             continue;
         }

@@ -56,7 +56,7 @@ int hmreg_domain_create(struct hmreg *lib, const struct provider_ops *ops,
         goto free_domain;
     }
     domain->make_room = room_make;
-    keys_init(&domain->keys, caps->key_size);
+    keys_init(&domain->keys, domain->key_size, domain->key_first, domain->key_last);
     pthread_mutex_init(&domain->undone.lock, NULL);
     pthread_mutex_init(&domain->origins.lock, NULL);
     pthread_cond_init(&domain->origins.changed, NULL);

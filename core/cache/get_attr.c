@@ -26,10 +26,10 @@ static int check_cacheable(const struct attributes *attributes, uint64_t flags)
 {
     const struct hmreg_mr_attr *attr = &attributes->attr;
 
-    if (attr->requested_key)
+    if (attr->requested_key && attr->requested_key != HMREG_KEY_ANY)
         return hmreg_fail(-EINVAL,
                           "requested_key is %#" PRIx64 "; the library chooses the keys of cached "
-                          "regions, so it must be 0",
+                          "regions: accepted are HMREG_KEY_ANY and 0",
                           attr->requested_key);
     if (flags & HMREG_RMA_EVENT)
         return hmreg_fail(-HMREG_EBADFLAGS, "flags has HMREG_RMA_EVENT; counters are bound to "
@@ -213,8 +213,8 @@ static __attribute__((noinline)) int get_unusual(struct hmreg_domain *domain,
 _Static_assert(FIRST == offsetof(struct hmreg_mr_attr, context) + sizeof(void *) &&
                    CLAIM == offsetof(struct hmreg_mr_attr, auth_key) + sizeof(void *) &&
                    AFTER == CLAIM + 2 * sizeof(uint64_t) && POLICY % sizeof(uint64_t) == 0 &&
-                   sizeof(struct hmreg_mr_attr) == POLICY_TO,
-               "all fields but iov, access, context, claim and policy are in three runs of words");
+                   sizeof(struct hmreg_mr_attr) % sizeof(uint64_t) == 0,
+               "all fields but iov, access, context, claim and policy are in runs of words");
 
 /* The words of [from, to), by or. */
 static inline uint64_t words(const struct hmreg_mr_attr *attr, size_t from, size_t to)
@@ -234,8 +234,9 @@ static inline uint64_t words(const struct hmreg_mr_attr *attr, size_t from, size
 static bool is_usual(const struct hmreg_mr_attr *attr)
 {
     if (attr->size != sizeof(*attr) || attr->iov_count != 1 || !attr->iov ||
-        (attr->offset | attr->requested_key | words(attr, FIRST, CLAIM) |
-         words(attr, AFTER, POLICY)))
+        (attr->requested_key && attr->requested_key != HMREG_KEY_ANY) ||
+        (attr->offset | words(attr, FIRST, CLAIM) | words(attr, AFTER, POLICY) |
+         words(attr, POLICY_TO, sizeof(*attr))))
         return false;
     if (attr->claim_iface == HMREG_CLAIM_NONE)
         return true;

@@ -46,6 +46,9 @@ static int check_config(const struct hmreg_group_config *callers, struct hmreg_g
     if (domain->order[0])
         return hmreg_fail(-EINVAL, "config->domain->order is set; a group has no order of paths: "
                                    "each member has its own");
+    if (domain->key_size || domain->key_first || domain->key_last)
+        return hmreg_fail(-EINVAL, "config->domain->key_size, key_first or key_last is set; a "
+                                   "group has no keys: each member has its own");
     return 0;
 }
 

@@ -44,6 +44,7 @@ static void clear_others(struct hmreg_mr_attr *attr, bool list)
     attr->iov = NULL; /* the range is searched by address */
     attr->iov_count = 0;
     attr->access = 0;
+    attr->requested_key = 0; /* or HMREG_KEY_ANY, which says the same */
     attr->context = NULL;
     attr->auth_key = NULL;
     memset((char *)attr + padding, 0, offsetof(struct hmreg_mr_attr, dmabuf) - padding);

@@ -9,6 +9,7 @@
 #include "core/base/validate.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 /* A registration's most: its token is then one that older versions read. */
@@ -313,6 +314,36 @@ static int set_cover(struct hmreg_domain *domain, const struct hmreg_domain_conf
     return 0;
 }
 
+/* A fabric that chooses keys takes neither a size nor a range of them; a raw key keeps its own
+ * length, of which the caller chooses 8 bytes. */
+static int set_keys(struct hmreg_domain *domain, const struct hmreg_domain_config *config)
+{
+    struct provider_caps *caps = &domain->caps;
+    uint32_t most = caps->key_size < 8 ? caps->key_size : 8;
+    uint32_t size = config->key_size ? config->key_size : most;
+
+    if ((caps->mr_mode & HMREG_MR_PROV_KEY) &&
+        (config->key_size || config->key_first || config->key_last))
+        return hmreg_fail(-EINVAL, "config->key_size, key_first or key_last is set; accepted is 0, "
+                                   "since this domain chooses keys itself (HMREG_MR_PROV_KEY)");
+    if (size > most)
+        return hmreg_fail(-EINVAL,
+                          "config->key_size is %u; accepted are 1 to %u, the bytes of a key of %s, "
+                          "or 0 for %u",
+                          size, most, caps->fabric, most);
+    if (config->key_first > config->key_last || config->key_last > keys_largest(size))
+        return hmreg_fail(-EINVAL,
+                          "config->key_first is %#" PRIx64 " and key_last %#" PRIx64
+                          "; accepted are 0 to %#" PRIx64 ", the first not above the last",
+                          config->key_first, config->key_last, keys_largest(size));
+    if (config->key_size && !(caps->mr_mode & HMREG_MR_RAW))
+        caps->key_size = size;
+    domain->key_size = size;
+    domain->key_first = config->key_first;
+    domain->key_last = config->key_last;
+    return 0;
+}
+
 static int configure(struct hmreg_domain *domain, const struct hmreg_domain_config *callers)
 {
     static const enum hmreg_path usual[] = {HMREG_PATH_DMABUF, HMREG_PATH_PEERMEM,
@@ -331,6 +362,7 @@ static int configure(struct hmreg_domain *domain, const struct hmreg_domain_conf
     rc = rc ? rc : set_sync_memops(domain, config.sync_memops);
     rc = rc ? rc : set_policy(domain, config.policy);
     rc = rc ? rc : set_cover(domain, &config);
+    rc = rc ? rc : set_keys(domain, &config);
     if (rc)
         return rc;
     set_limits(domain, &config);

@@ -73,6 +73,8 @@ struct hmreg_domain {
     enum hmreg_policy policy;
     enum hmreg_cover cover;
     uint64_t cover_max; /* bytes; UINT64_MAX: no limit */
+    uint32_t key_size;  /* of keys that are not the fabric's choice */
+    uint64_t key_first, key_last;
 };
 
 /* Fills a zeroed domain, except for its keys and caches. config: NULL for the defaults. On failure

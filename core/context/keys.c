@@ -32,12 +32,19 @@ static void keep(void *key)
 {
 }
 
-void keys_init(struct keys *keys, uint32_t key_size)
+/* All ones means "no key" (FI_KEY_NOTAVAIL) at full size. */
+uint64_t keys_largest(uint32_t key_size)
 {
-    *keys = (struct keys){.used = NULL};
+    return key_size >= 8 ? HMREG_KEY_NOTAVAIL - 1 : (1ull << (8 * key_size)) - 1;
+}
+
+void keys_init(struct keys *keys, uint32_t key_size, uint64_t first, uint64_t last)
+{
+    uint64_t max = keys_largest(key_size), low = last ? 0 : max / 2 + 1;
+
+    *keys = (struct keys){
+        .max = max, .first = last ? first : low, .last = last ? last : max, .low = low};
     pthread_mutex_init(&keys->lock, NULL);
-    /* All ones means "no key" (FI_KEY_NOTAVAIL) at full size. */
-    keys->max = key_size >= 8 ? HMREG_KEY_NOTAVAIL - 1 : (1ull << (8 * key_size)) - 1;
 }
 
 void keys_destroy(struct keys *keys)
@@ -106,7 +113,7 @@ static bool draw(struct keys *keys, uint64_t *out)
 
 bool keys_are_random(const struct keys *keys)
 {
-    return keys->max >= UINT32_MAX;
+    return keys->last - keys->first >= UINT32_MAX / 2;
 }
 
 static int fail_random(int errnum)
@@ -114,18 +121,16 @@ static int fail_random(int errnum)
     return hmreg_fail_os(errnum, "getrandom(2) has no random bytes for a key");
 }
 
-/* Chooses where in the upper half the search for a free key starts. */
+/* Chooses where the search for a free key starts. */
 static bool start_search(struct keys *keys)
 {
-    uint64_t drawn = 0, first = keys->max / 2 + 1;
+    uint64_t drawn = 0, count = keys->last - keys->first + 1;
 
     if (keys->next && !keys_are_random(keys))
         return true;
     if (!draw(keys, &drawn))
         return false;
-    keys->next = first + (drawn & (keys->max / 2)); /* max is all ones, or one less */
-    if (keys->next > keys->max)
-        keys->next = first;
+    keys->next = keys->first + drawn % count;
     return true;
 }
 
@@ -144,7 +149,7 @@ int keys_draw(struct keys *keys, uint64_t *out)
 
 int keys_take_any(struct keys *keys, uint64_t *out)
 {
-    uint64_t key = 0, middle = keys->max / 2;
+    uint64_t key = 0;
     int rc;
 
     pthread_mutex_lock(&keys->lock);
@@ -153,13 +158,15 @@ int keys_take_any(struct keys *keys, uint64_t *out)
         pthread_mutex_unlock(&keys->lock);
         return fail_random(rc);
     }
-    rc = insert_any(keys, middle + 1, keys->max, &keys->next, &key);
-    if (rc == 0)
-        rc = insert_any(keys, 0, middle, &keys->next_low, &key);
+    rc = insert_any(keys, keys->first, keys->last, &keys->next, &key);
+    if (rc == 0 && keys->low)
+        rc = insert_any(keys, 0, keys->low - 1, &keys->next_low, &key);
     pthread_mutex_unlock(&keys->lock);
     if (rc == 0)
-        return hmreg_fail(-HMREG_ENOKEY, "all keys of this domain, 0 to %#" PRIx64 ", are in use",
-                          keys->max);
+        return hmreg_fail(-HMREG_ENOKEY,
+                          "all keys of this domain that the library chooses from, %#" PRIx64
+                          " to %#" PRIx64 ", are in use",
+                          keys->low ? 0 : keys->first, keys->last);
     if (rc < 0)
         return hmreg_fail(rc, "hmreg has no memory for a key");
     *out = key;

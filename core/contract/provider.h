@@ -36,6 +36,7 @@ struct provider_options {
     int set_iova;             /* 1: peers reach the first byte at iova */
     uint64_t iova;            /* 0 unless set_iova */
     uint64_t optional_access; /* bits of caps.optional_access */
+    uint64_t flags;           /* bits of caps.provider_flags */
 };
 
 /* What a domain can do; constant for its lifetime. */
@@ -61,6 +62,7 @@ struct provider_caps {
     bool iova;                /* with HMREG_MR_VIRT_ADDR, peers may use a caller's addresses */
     bool local_iova;          /* local operations use such addresses too */
     uint64_t optional_access; /* accepted bits */
+    uint64_t provider_flags;  /* accepted flags of the fabric's own */
     char nic[64];             /* the NIC's name, as hmreg_domain_info has it; "": none */
     struct hmreg_pci pci;     /* of the NIC; valid 0: the fabric does not report it */
     uint64_t max_mr;          /* most regions; 0: no known limit */

@@ -36,6 +36,7 @@ struct provider_options options_of(const struct hmreg_mr_attr *attr)
         .set_iova = attr->set_iova,
         .iova = attr->iova,
         .optional_access = attr->optional_access,
+        .flags = attr->provider_flags,
     };
 }
 
@@ -113,8 +114,9 @@ static int check_options_on(const struct hmreg_domain *domain,
     rc = rc ? rc : check_atomics(domain, options, access);
     rc = rc ? rc : check_value(domain, "on_demand", choices, options->on_demand, caps->on_demand);
     rc = rc ? rc : check_iova(domain, options);
-    return rc ? rc
-              : validate_flags(options->optional_access, caps->optional_access, "optional_access");
+    rc = rc ? rc
+            : validate_flags(options->optional_access, caps->optional_access, "optional_access");
+    return rc ? rc : validate_flags(options->flags, caps->provider_flags, "provider_flags");
 }
 
 static enum hmreg_choice settle(enum hmreg_choice choice, bool possible, uint32_t accepted)
@@ -155,10 +157,11 @@ static int check_iova_ranges(const struct provider_options *options, const struc
 
 static int check_key(const struct hmreg_domain *domain, const struct request *request)
 {
-    if ((domain->caps.mr_mode & HMREG_MR_PROV_KEY) && request->requested_key)
+    if ((domain->caps.mr_mode & HMREG_MR_PROV_KEY) && request->requested_key &&
+        request->requested_key != HMREG_KEY_ANY)
         return hmreg_fail(-EKEYREJECTED,
                           "requested_key is %#" PRIx64 ", but this domain chooses keys itself "
-                          "(HMREG_MR_PROV_KEY); it must be 0",
+                          "(HMREG_MR_PROV_KEY); accepted are HMREG_KEY_ANY and 0",
                           request->requested_key);
     return 0;
 }
@@ -403,6 +406,6 @@ int request_check_mapped(struct hmreg_domain *domain, const struct request *requ
 
 bool request_any_key(const struct hmreg_domain *domain, const struct request *request)
 {
-    return request->any_key || !(request->access & HMREG_ACCESS_REMOTE) ||
-           (domain->caps.mr_mode & HMREG_MR_PROV_KEY);
+    return request->any_key || request->requested_key == HMREG_KEY_ANY ||
+           !(request->access & HMREG_ACCESS_REMOTE) || (domain->caps.mr_mode & HMREG_MR_PROV_KEY);
 }

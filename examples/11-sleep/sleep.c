@@ -50,7 +50,9 @@ static int serve(struct side *side)
     if (rc == -ENODEV)
         fprintf(stderr, "no CUDA driver here\n");
     rc = rc ? rc : virtual_map(cache, BYTES);
-    rc = rc ? rc : hmreg_mr_reg(side->domain, addr, BYTES, HMREG_REMOTE_WRITE, 0, 0, 0, &mr, NULL);
+    rc = rc ? rc
+            : hmreg_mr_reg(side->domain, addr, BYTES, HMREG_REMOTE_WRITE, 0, HMREG_KEY_ANY, 0, &mr,
+                           NULL);
     if (!rc)
         send_token(mr, side);
     rc = rc ? rc : await(side, cache, "awake");

@@ -37,7 +37,7 @@ static int endpoint_and_counter(struct hmreg_domain *domain, struct hmreg_domain
 
     rc = rc ? rc : hmreg_loopback_counter_open(domain, &counter);
     rc = rc ? rc
-            : hmreg_mr_reg(domain, buffer, sizeof(buffer), HMREG_REMOTE_WRITE, 0, 0,
+            : hmreg_mr_reg(domain, buffer, sizeof(buffer), HMREG_REMOTE_WRITE, 0, HMREG_KEY_ANY,
                            HMREG_RMA_EVENT, &mr, NULL);
     rc = rc ? rc : hmreg_mr_bind(mr, ep, 0);
     rc = rc ? rc : hmreg_mr_bind(mr, counter, HMREG_REMOTE_WRITE);

@@ -51,8 +51,11 @@ static int in_the_background(struct hmreg_domain *domain, int cancel)
 {
     const struct hmreg_job_config config = {.size = sizeof(config), .piece_len = PIECE};
     const struct iovec iov = {buffer, sizeof(buffer)};
-    const struct hmreg_mr_attr attr = {
-        .size = sizeof(attr), .iov = &iov, .iov_count = 1, .access = HMREG_REMOTE_WRITE};
+    const struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                       .iov = &iov,
+                                       .iov_count = 1,
+                                       .access = HMREG_REMOTE_WRITE,
+                                       .requested_key = HMREG_KEY_ANY};
     struct hmreg_job *job = NULL;
     struct hmreg_mr *mr = NULL;
     int rc = hmreg_job_start(domain, &attr, 0, &config, &job);
@@ -76,7 +79,7 @@ static int of_two_ranges(struct hmreg_domain *domain)
 
     for (int i = 0; i < 2; i++)
         segments[i].u.memory = (struct iovec){buffer + i * PIECE, 100};
-    rc = hmreg_mr_regsgl(domain, segments, 2, HMREG_REMOTE_READ, 0, 0, 0, &mr, NULL);
+    rc = hmreg_mr_regsgl(domain, segments, 2, HMREG_REMOTE_READ, 0, HMREG_KEY_ANY, 0, &mr, NULL);
     rc = rc ? rc : expect(pieces_of(mr) == 2);
     hmreg_mr_close(mr);
     return rc;

@@ -35,7 +35,8 @@ static int transfer(struct hmreg_domain *domain, struct hmreg_domain *peer)
     struct hmreg_mr *mr = NULL;
     char token[256];
     size_t size = sizeof(token);
-    int rc = hmreg_mr_reg(domain, buffer, sizeof(buffer), HMREG_REMOTE_WRITE, 0, 0, 0, &mr, NULL);
+    int rc = hmreg_mr_reg(domain, buffer, sizeof(buffer), HMREG_REMOTE_WRITE, 0, HMREG_KEY_ANY, 0,
+                          &mr, NULL);
 
     rc = rc ? rc : hmreg_mr_refresh(mr, NULL, 0, 0); /* all its pages are there */
     rc = rc ? rc : hmreg_mr_pack(mr, token, &size);

@@ -21,7 +21,8 @@ static int offer(struct side *side, char *buffer)
     struct hmreg_mr *mr = NULL;
     char token[1024], done;
     size_t size = sizeof(token), one = 1;
-    int rc = hmreg_mr_reg(side->domain, buffer, BYTES, HMREG_REMOTE_WRITE, 0, 0, 0, &mr, NULL);
+    int rc = hmreg_mr_reg(side->domain, buffer, BYTES, HMREG_REMOTE_WRITE, 0, HMREG_KEY_ANY, 0, &mr,
+                          NULL);
 
     rc = rc ? rc
             : hmreg_mr_pack_range(mr, buffer + BYTES - sizeof(text), sizeof(text), token, &size);

@@ -63,7 +63,9 @@ static int open_side(struct side *side, const char *host, enum hmreg_iface iface
     rc = rc ? rc : hmreg_domain_open_verbs(side->lib, side->pair.pd, &config, &side->domain);
     rc = rc ? rc : hmreg_mem_alloc(side->lib, iface, 0, kind, BYTES, &memory);
     side->memory = (char *)memory;
-    rc = rc ? rc : hmreg_mr_reg(side->domain, memory, BYTES, access, 0, 0, 0, &side->mr, NULL);
+    rc = rc ? rc
+            : hmreg_mr_reg(side->domain, memory, BYTES, access, 0, HMREG_KEY_ANY, 0, &side->mr,
+                           NULL);
     rc = rc ? rc : hmreg_mr_query(side->mr, &info);
     side->window = info.path == HMREG_PATH_SYSTEM;
     if (!rc)

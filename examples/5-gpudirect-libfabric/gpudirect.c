@@ -40,7 +40,9 @@ static int open_buffer(struct side *side, uint64_t access, struct buffer *out)
 
     *out = (struct buffer){
         .lib = side->lib, .memory = (char *)memory, .info = {.size = sizeof(out->info)}};
-    rc = rc ? rc : hmreg_mr_reg(side->domain, memory, BYTES, access, 0, 0, 0, &out->mr, NULL);
+    rc =
+        rc ? rc
+           : hmreg_mr_reg(side->domain, memory, BYTES, access, 0, HMREG_KEY_ANY, 0, &out->mr, NULL);
     return rc ? rc : hmreg_mr_query(out->mr, &out->info);
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See call.h. The tables of versions 8 to 10 begin alike, up to connect(), as do those of 11
- * and 12.
+ * See call.h. The tables of versions 11 and 12 are alike.
  */
 #include "call.h"
 
@@ -31,16 +30,6 @@ static void log_line(int level, unsigned long subsystems, const char *file, int 
     pthread_mutex_unlock(&lock);
 }
 
-static const struct nccl_net_v8 *v8(const struct plugin *plugin)
-{
-    return (const struct nccl_net_v8 *)plugin->table;
-}
-
-static const struct nccl_net_v9 *v9(const struct plugin *plugin)
-{
-    return (const struct nccl_net_v9 *)plugin->table;
-}
-
 static const struct nccl_net_v10 *v10(const struct plugin *plugin)
 {
     return (const struct nccl_net_v10 *)plugin->table;
@@ -57,40 +46,22 @@ static int start(struct plugin *plugin)
 {
     struct nccl_config config = {NCCL_UNDEFINED};
 
-    switch (plugin->version) {
-    case 8:
-        plugin->memory = &v8(plugin)->memory;
-        plugin->end = &v8(plugin)->end;
-        return v8(plugin)->init(log_line);
-    case 9:
-        plugin->memory = &v9(plugin)->memory;
-        plugin->end = &v9(plugin)->end;
-        return v9(plugin)->init(log_line);
-    case 10:
+    if (plugin->version == 10) {
         plugin->memory = &v10(plugin)->memory;
         plugin->end = &v10(plugin)->end;
         return v10(plugin)->init(log_line, NULL);
-    default:
-        plugin->memory = &v12(plugin)->memory;
-        plugin->end = &v12(plugin)->end;
-        return v12(plugin)->init(&plugin->context, 1, &config, log_line, NULL);
     }
+    plugin->memory = &v12(plugin)->memory;
+    plugin->end = &v12(plugin)->end;
+    return v12(plugin)->init(&plugin->context, 1, &config, log_line, NULL);
 }
 
 static int fuse(struct plugin *plugin, int nics)
 {
     int members[] = {nics, 0, 1, 2, 3};
 
-    switch (plugin->version) {
-    case 8:
-        return NCCL_INVALID_USAGE; /* has none */
-    case 9:
-        return v9(plugin)->fuse(&plugin->device, members);
-    case 10:
-        return v10(plugin)->fuse(&plugin->device, members);
-    default:
-        return v12(plugin)->fuse(&plugin->device, members);
-    }
+    return plugin->version == 10 ? v10(plugin)->fuse(&plugin->device, members)
+                                 : v12(plugin)->fuse(&plugin->device, members);
 }
 
 /* What all versions say; a version must not write beyond its own struct. */
@@ -102,18 +73,13 @@ static int ask_properties(struct plugin *plugin)
     } all;
     void *out = &all;
     const struct nccl_nic *nic = (const struct nccl_nic *)out;
-    size_t sizes[] = {sizeof(struct nccl_properties_v8), sizeof(struct nccl_properties_v9),
-                      sizeof(struct nccl_properties_v9), sizeof(struct nccl_properties_v11),
+    size_t sizes[] = {sizeof(struct nccl_properties_v10), sizeof(struct nccl_properties_v11),
                       sizeof(struct nccl_properties_v12)};
     int rc, device = plugin->device;
 
     memset(&all, 0x5a, sizeof(all));
-    if (plugin->version == 8)
-        rc = v8(plugin)->properties(device, (struct nccl_properties_v8 *)out);
-    else if (plugin->version == 9)
-        rc = v9(plugin)->properties(device, (struct nccl_properties_v9 *)out);
-    else if (plugin->version == 10)
-        rc = v10(plugin)->properties(device, (struct nccl_properties_v9 *)out);
+    if (plugin->version == 10)
+        rc = v10(plugin)->properties(device, (struct nccl_properties_v10 *)out);
     else
         rc = v12(plugin)->properties(device, (struct nccl_properties_v12 *)out);
     if (rc)
@@ -138,7 +104,7 @@ int plugin_load(const char *path, int version, int nics, struct plugin *out)
         return NCCL_SYSTEM_ERROR;
     }
     rc = start(out);
-    rc = rc ? rc : version < 11 ? v8(out)->devices(&count) : v12(out)->devices(&count);
+    rc = rc ? rc : version == 10 ? v10(out)->devices(&count) : v12(out)->devices(&count);
     if (!rc && nics > 1)
         rc = fuse(out, nics);
     return rc ? rc : ask_properties(out);
@@ -156,8 +122,8 @@ void plugin_unload(struct plugin *plugin)
 
 int plugin_listen(struct plugin *plugin, void *handle, void **listener)
 {
-    return plugin->version < 11
-               ? v8(plugin)->listen(plugin->device, handle, listener)
+    return plugin->version == 10
+               ? v10(plugin)->listen(plugin->device, handle, listener)
                : v12(plugin)->listen(plugin->context, plugin->device, handle, listener);
 }
 
@@ -165,8 +131,6 @@ int plugin_connect(struct plugin *plugin, void *handle, void **comm)
 {
     struct nccl_config config = {NCCL_UNDEFINED};
 
-    if (plugin->version < 10)
-        return v8(plugin)->connect(plugin->device, handle, comm, NULL);
     if (plugin->version == 10)
         return v10(plugin)->connect(plugin->device, &config, handle, comm, NULL);
     return v12(plugin)->connect(plugin->context, plugin->device, handle, comm, NULL);
@@ -174,17 +138,13 @@ int plugin_connect(struct plugin *plugin, void *handle, void **comm)
 
 int plugin_accept(struct plugin *plugin, void *listener, void **comm)
 {
-    return plugin->version < 11 ? v8(plugin)->accept(listener, comm, NULL)
-                                : v12(plugin)->accept(listener, comm, NULL);
+    return plugin->version == 10 ? v10(plugin)->accept(listener, comm, NULL)
+                                 : v12(plugin)->accept(listener, comm, NULL);
 }
 
 int plugin_send(struct plugin *plugin, void *comm, void *data, size_t size, int tag, void *mhandle,
                 void **request)
 {
-    if (plugin->version == 8)
-        return v8(plugin)->send(comm, data, (int)size, tag, mhandle, request);
-    if (plugin->version == 9)
-        return v9(plugin)->send(comm, data, size, tag, mhandle, request);
     if (plugin->version == 10)
         return v10(plugin)->send(comm, data, size, tag, mhandle, NULL, request);
     return v12(plugin)->send(comm, data, size, tag, mhandle, NULL, request);
@@ -193,14 +153,6 @@ int plugin_send(struct plugin *plugin, void *comm, void *data, size_t size, int 
 int plugin_recv(struct plugin *plugin, void *comm, int n, void **data, size_t *sizes, int *tags,
                 void **mhandles, void **request)
 {
-    int narrow[8];
-
-    for (int i = 0; i < n && i < 8; i++)
-        narrow[i] = (int)sizes[i];
-    if (plugin->version == 8)
-        return v8(plugin)->recv(comm, n, data, narrow, tags, mhandles, request);
-    if (plugin->version == 9)
-        return v9(plugin)->recv(comm, n, data, sizes, tags, mhandles, request);
     if (plugin->version == 10)
         return v10(plugin)->recv(comm, n, data, sizes, tags, mhandles, NULL, request);
     return v12(plugin)->recv(comm, n, data, sizes, tags, mhandles, NULL, request);

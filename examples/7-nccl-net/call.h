@@ -7,7 +7,7 @@
 
 #include "nccl_net.h"
 
-#define OLDEST 8
+#define OLDEST 10
 #define NEWEST 12
 
 struct plugin {

@@ -55,12 +55,7 @@ struct nccl_longest { /* bytes of a message */
     size_t p2p, collective;
 };
 
-struct nccl_properties_v8 {
-    struct nccl_nic nic;
-    struct nccl_port port;
-};
-
-struct nccl_properties_v9 { /* and v10 */
+struct nccl_properties_v10 {
     struct nccl_nic nic;
     int force_flush;
     struct nccl_port port;
@@ -69,7 +64,7 @@ struct nccl_properties_v9 { /* and v10 */
 };
 
 struct nccl_properties_v11 {
-    struct nccl_properties_v9 v9;
+    struct nccl_properties_v10 v10;
     int most_in_request;
 };
 
@@ -102,46 +97,37 @@ struct nccl_end {
     int (*consumed)(void *comm, int n, void *request);
 };
 
-/* The table of a version, and of what its calls have besides: a context, a configuration, a
- * profile. */
-#define NCCL_NONE(words, more) words
-#define NCCL_MORE(words, more) words, more
-#define NCCL_NET(version, init_words, properties_type, CONTEXT, CONFIG, size_type, PROFILE, ...)   \
+/* The table of a version, and what its calls have besides: version 10 a configuration, later ones a
+ * context. */
+#define NCCL_NET(version, init_words, LISTENS, CONNECTS, ...)                                      \
     struct nccl_net_##version {                                                                    \
         const char *name;                                                                          \
         int(*init) init_words;                                                                     \
         int (*devices)(int *count);                                                                \
-        int (*properties)(int device, properties_type *out);                                       \
-        int (*listen)(CONTEXT(int device), void *handle, void **listener);                         \
-        int (*connect)(CONFIG(CONTEXT(int device), struct nccl_config *config), void *handle,      \
-                       void **comm, void **offload);                                               \
+        int (*properties)(int device, struct nccl_properties_##version *out);                      \
+        int (*listen)(LISTENS, void *handle, void **listener);                                     \
+        int (*connect)(CONNECTS, void *handle, void **comm, void **offload);                       \
         int (*accept)(void *listener, void **comm, void **offload);                                \
         struct nccl_memory memory;                                                                 \
-        int (*send)(void *comm, void *data, size_type size, int tag,                               \
-                    PROFILE(void *mhandle, void *profile), void **request);                        \
-        int (*recv)(void *comm, int n, void **data, size_type *sizes, int *tags,                   \
-                    PROFILE(void **mhandles, void **profiles), void **request);                    \
+        int (*send)(void *comm, void *data, size_t size, int tag, void *mhandle, void *profile,    \
+                    void **request);                                                               \
+        int (*recv)(void *comm, int n, void **data, size_t *sizes, int *tags, void **mhandles,     \
+                    void **profiles, void **request);                                              \
         struct nccl_end end;                                                                       \
+        int (*fuse)(int *device, int *members); /* their number, then each */                      \
         __VA_ARGS__                                                                                \
     }
-#define NCCL_WITHOUT_CONTEXT(words) words
-#define NCCL_WITH_CONTEXT(words)    void *context, words
-#define NCCL_FUSE                   int (*fuse)(int *device, int *members); /* their number, then each */
-
-NCCL_NET(v8, (nccl_log * log), struct nccl_properties_v8, NCCL_WITHOUT_CONTEXT, NCCL_NONE, int,
-         NCCL_NONE, );
-NCCL_NET(v9, (nccl_log * log), struct nccl_properties_v9, NCCL_WITHOUT_CONTEXT, NCCL_NONE, size_t,
-         NCCL_NONE, NCCL_FUSE);
-NCCL_NET(v10, (nccl_log * log, void *profiler), struct nccl_properties_v9, NCCL_WITHOUT_CONTEXT,
-         NCCL_MORE, size_t, NCCL_MORE, NCCL_FUSE);
-#define NCCL_NET_WITH_CONTEXT(version)                                                             \
+#define NCCL_IN_CONTEXT  void *context, int device
+#define NCCL_WITH_CONFIG int device, struct nccl_config *config
+#define NCCL_NET_IN_CONTEXT(version)                                                               \
     NCCL_NET(                                                                                      \
         version,                                                                                   \
         (void **context, uint64_t id, struct nccl_config *config, nccl_log *log, void *profiler),  \
-        struct nccl_properties_##version, NCCL_WITH_CONTEXT, NCCL_NONE, size_t, NCCL_MORE,         \
-        NCCL_FUSE int (*finalize)(void *context);                                                  \
+        NCCL_IN_CONTEXT, NCCL_IN_CONTEXT, int (*finalize)(void *context);                          \
         int (*attributes)(void *context, void *hints);)
-NCCL_NET_WITH_CONTEXT(v11);
-NCCL_NET_WITH_CONTEXT(v12);
+
+NCCL_NET(v10, (nccl_log * log, void *profiler), int device, NCCL_WITH_CONFIG, );
+NCCL_NET_IN_CONTEXT(v11);
+NCCL_NET_IN_CONTEXT(v12);
 
 #endif

@@ -56,8 +56,8 @@ static int carry_out(struct side *side, const struct order *order, struct answer
         bytes[i] = demo_byte(order->seed, order->offset + i);
     rc = rc ? rc : hmreg_remote_open(side->domain, order->token, order->token_size, &remote);
     rc = rc ? rc
-            : hmreg_mr_reg(side->domain, bytes, order->len, HMREG_READ | HMREG_WRITE, 0, 0, 0, &mr,
-                           NULL);
+            : hmreg_mr_reg(side->domain, bytes, order->len, HMREG_READ | HMREG_WRITE, 0,
+                           HMREG_KEY_ANY, 0, &mr, NULL);
     rc = rc ? rc : move(side, order, bytes, remote, mr);
     if (rc)
         snprintf(answer->text, sizeof(answer->text), "the peer: %s", failure_text(rc));

@@ -45,13 +45,13 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
  * ranges or segments serves gets of exactly that list only: the same addresses and lengths in the
  * same order, dmabufs by inode, base_addr, offset and length, the claim too, all in iov or all in
  * segments. It is what hmreg_mr_regattr() makes of the list, counts with the sum of the lengths in
- * the cache's limits, and ends when any segment's memory changes. requested_key must be 0. Release
- * the region with hmreg_mr_put(). A region of a dmabuf keeps the exporter's memory until it ends:
- * with that memory where a runtime knows base_addr + offset, else at its last put or, with policy
- * KEEP, when it is evicted, flushed, or invalidated by these addresses. With attr->endpoint, on a
- * domain with HMREG_MR_ENDPOINT, the region is bound to the endpoint and enabled, and serves gets
- * with the same endpoint; with attr->endpoints so is each rail. Flush the domain or group before
- * you close an endpoint that regions were got with, and after their last put. Errors of
+ * the cache's limits, and ends when any segment's memory changes. requested_key must be 0 or any.
+ * Release the region with hmreg_mr_put(). A region of a dmabuf keeps the exporter's memory until it
+ * ends: with that memory where a runtime knows base_addr + offset, else at its last put or, with
+ * policy KEEP, when it is evicted, flushed, or invalidated by these addresses. With attr->endpoint,
+ * on a domain with HMREG_MR_ENDPOINT, the region is bound to the endpoint and enabled, and serves
+ * gets with the same endpoint; with attr->endpoints so is each rail. Flush the domain or group
+ * before you close an endpoint that regions were got with, and after their last put. Errors of
  * hmreg_mr_regattr(), and of hmreg_mr_bind() and hmreg_mr_enable() where an endpoint is set;
  * -EMSGSIZE of several ranges or segments: together they are longer than the domain's max_len.
  * -EINVAL also: a requested_key, an endpoint for a rail without HMREG_MR_ENDPOINT, attr->endpoint

@@ -29,8 +29,8 @@ extern "C" {
 struct hmreg_group_config {
     size_t size;    /* sizeof(struct hmreg_group_config) */
     uint32_t flags; /* HMREG_GROUP_* */
-    /* The group's own cache, limits and checks. order, ways and sync_memops must be zero: each
-     * member keeps its own. NULL: the defaults. */
+    /* The group's own cache, limits and checks. order, ways, sync_memops and key_* must be zero:
+     * each member keeps its own. NULL: the defaults. */
     const struct hmreg_domain_config *domain;
 };
 
@@ -45,9 +45,9 @@ struct hmreg_group_config {
  * fabric caches registrations itself turns the group's cache off, unless config sets its limits.
  * Any thread. -EINVAL: lib, members, a member or out is NULL; count is 0 or above HMREG_GROUP_MAX;
  * a member is a group, is named twice, is of another lib, or has an owner already; config->domain
- * has an order, ways or sync_memops; a size is too small, or a byte beyond what the library knows
- * is not zero. -HMREG_EBADFLAGS: flags of either config. -EOPNOTSUPP: registrations of a member
- * complete in an event queue of libfabric (HMREG_OFI_ASYNC). -ENOMEM.
+ * has an order, ways, sync_memops or keys; a size is too small, or a byte beyond what the library
+ * knows is not zero. -HMREG_EBADFLAGS: flags of either config. -EOPNOTSUPP: registrations of a
+ * member complete in an event queue of libfabric (HMREG_OFI_ASYNC). -ENOMEM.
  */
 int hmreg_group_open(struct hmreg *lib, struct hmreg_domain *const *members, size_t count,
                      const struct hmreg_group_config *config, struct hmreg_domain **out);

@@ -113,27 +113,26 @@ enum hmreg_way {
 #define HMREG_MR_HMEM       (1u << 10) /* device memory must be registered with its iface */
 
 /* Flags of a registration. Values are libfabric's FI_MR_DMABUF, FI_HMEM_*, FI_RMA_*. */
-#define HMREG_REG_DMABUF (UINT64_C(1) << 40) /* attr->dmabuf names the memory, not attr->iov */
-#define HMREG_HMEM_HOST_ALLOC                                                                      \
-    (UINT64_C(1) << 45) /* caller's claim: host memory of a device runtime */
-#define HMREG_HMEM_DEVICE_ONLY                                                                     \
-    (UINT64_C(1) << 46)                     /* caller's claim: only the device can access it */
-#define HMREG_RMA_PMEM  (UINT64_C(1) << 49) /* persistent memory: remote writes must be durable */
-#define HMREG_RMA_EVENT (UINT64_C(1) << 56) /* counters will be bound to the region */
+#define HMREG_REG_DMABUF       (UINT64_C(1) << 40) /* attr->dmabuf names the memory, not attr->iov */
+#define HMREG_HMEM_HOST_ALLOC  (UINT64_C(1) << 45) /* claim: a device runtime's host memory */
+#define HMREG_HMEM_DEVICE_ONLY (UINT64_C(1) << 46) /* claim: only the device can access it */
+#define HMREG_RMA_PMEM         (UINT64_C(1) << 49) /* persistent memory: remote writes must be durable */
+#define HMREG_RMA_EVENT        (UINT64_C(1) << 56) /* counters will be bound to the region */
 /* hmreg's own, of which at most one is given: may one range become a region of several parts? Of
  * neither, the domain's HMREG_DOMAIN_SINGLE or _PARTS counts. */
-#define HMREG_REG_SINGLE (UINT64_C(1) << 62) /* one registration, or an error */
-#define HMREG_REG_PARTS  (UINT64_C(1) << 63) /* several, which hmreg_mr_piece() describes */
+#define HMREG_REG_SINGLE (UINT64_C(1) << 32) /* one registration, or an error */
+#define HMREG_REG_PARTS  (UINT64_C(1) << 33) /* several, which hmreg_mr_piece() describes */
 
 /* Of gets only, at most one; of neither, the domain's cover counts (enum hmreg_cover). */
-#define HMREG_REG_COVER (UINT64_C(1) << 60) /* as HMREG_COVER_REMOTE */
-#define HMREG_REG_EXACT (UINT64_C(1) << 61) /* as HMREG_COVER_EXACT */
+#define HMREG_REG_COVER (UINT64_C(1) << 34) /* as HMREG_COVER_REMOTE */
+#define HMREG_REG_EXACT (UINT64_C(1) << 35) /* as HMREG_COVER_EXACT */
 
 /* Flag of hmreg_domain_bind(): registrations complete in the event queue. FI_REG_MR's value. */
 #define HMREG_BIND_REG_MR (UINT64_C(1) << 59)
 
 #define HMREG_KEY_NOTAVAIL UINT64_MAX /* the region has no such key */
-/* The same of the keys of verbs: a NIC to which it is posted answers with a protection error. */
+#define HMREG_KEY_ANY      UINT64_MAX /* requested_key: the library or the fabric chooses */
+/* No key of verbs: a NIC to which it is posted answers with a protection error. */
 #define HMREG_VERBS_KEY_NOTAVAIL UINT32_MAX
 #define HMREG_LIMIT_NONE         UINT64_MAX /* no limit */
 #define HMREG_DEVICE_ANY         (-1)       /* any device */
@@ -484,6 +483,9 @@ struct hmreg_domain_config {
     enum hmreg_policy policy;
     uint64_t cover_max;     /* bytes; 0: no limit of its own */
     enum hmreg_cover cover; /* of gets that do not choose */
+    uint32_t key_size; /* bytes of keys that the fabric does not choose; 0: as many as it takes */
+    uint64_t key_first, key_last; /* the library chooses keys of this range, for gets too; both 0:
+                                     of all (hmreg_domain_open_ofi(3)) */
 };
 
 struct hmreg_domain_info {
@@ -553,7 +555,7 @@ struct hmreg_mr_attr {
     size_t iov_count;
     uint64_t access;        /* HMREG_READ ... HMREG_REMOTE_WRITE, at least one */
     uint64_t offset;        /* reserved, 0 */
-    uint64_t requested_key; /* used if the domain lets the caller choose keys */
+    uint64_t requested_key; /* HMREG_KEY_ANY, or a key where the domain lets the caller choose */
     void *context;          /* the caller's; hmreg_mr_context() returns it */
     size_t auth_key_size;   /* bytes at auth_key, at most 4096; 0: the domain's own */
     const uint8_t *auth_key;
@@ -576,6 +578,8 @@ struct hmreg_mr_attr {
     uint64_t iova;
     uint64_t optional_access; /* bits for the provider that the device may ignore; on verbs of
                                  IBV_ACCESS_OPTIONAL_RANGE, without IBV_ACCESS_RELAXED_ORDERING */
+    uint64_t provider_flags;  /* flags of the provider's own for its registration call, such as
+                                 FI_EFA_MR_RELAXED_ORDERING; hmreg_mr_reg(3) has what each takes */
     uint64_t rails;           /* on a group: bit i: register on member i; 0: on all. Else 0 */
     void *endpoint; /* hmreg_mr_get_attr() on a domain with HMREG_MR_ENDPOINT: the region is bound
                        to it and enabled; as for hmreg_mr_bind(). NULL: none. On a group NULL */
@@ -605,22 +609,20 @@ struct hmreg_mr_attr {
  * and that no single dmabuf contains, becomes a composite with one piece for each, up to
  * HMREG_SEGMENTS_MAX, as from hmreg_mr_regsgl(): with HMREG_REG_PARTS, or where the domain permits
  * it; with HMREG_REG_SINGLE, and on verbs by default, it is refused (-EXDEV).
- * access: as in the attributes. offset: 0. requested_key: ignored for regions without remote
- * access; must be 0 where the domain has HMREG_MR_PROV_KEY. flags: HMREG_HMEM_*, HMREG_REG_SINGLE
- * or HMREG_REG_PARTS. -EINVAL: an argument is NULL, a length is 0, a range wraps, count is 0 or
- * above the domain's iov_limit, access is 0 or has unknown bits, offset is not 0, the memory is not
- * what the caller claimed, an iface or device does not exist, atomics are on without
- * HMREG_REMOTE_WRITE, or iova wraps or (verbs) lies elsewhere in its page than the memory. The
- * fabric was not called. -HMREG_EBADFLAGS: flags has other bits than these, or optional_access is
- * not accepted here. -HMREG_ENOKEY: requested_key is in use in this domain. -EKEYREJECTED:
- * requested_key does not fit key_size, is reserved, or the provider chooses keys. -ERANGE, -EFAULT,
- * -EIO, -EEXIST: as hmreg_query(). -ERANGE also: a range is outside the claimed allocation. -EFAULT
- * also, with HMREG_MR_ALLOCATED: the process may not read the host memory, or may not write it
- * though access lets the fabric write. -EOPNOTSUPP: every path was refused; hmreg_mr_explain(NULL,
- * ...) gives the reason of each. Or ordering, atomics, on_demand or iova is not what the fabric
- * does; the text has what it accepts. -EXDEV: no single dmabuf contains the range, and it is to be
- * one registration; the reasons of each path are in hmreg_mr_explain(NULL, ...). -EMSGSIZE: the
- * region is longer than the domain's max_len; hmreg_mr_reg_large() registers it in pieces
+ * access: as in the attributes. offset: 0. requested_key: HMREG_KEY_ANY on any domain, or a key;
+ * ignored for regions without remote access; where the domain has HMREG_MR_PROV_KEY any or 0.
+ * flags: HMREG_HMEM_*, HMREG_REG_SINGLE or HMREG_REG_PARTS. -EINVAL: an argument is wrong, or the
+ * memory is not what the caller claimed. The fabric was not called. -HMREG_EBADFLAGS: flags has
+ * other bits than these, or optional_access or provider_flags is not accepted here. -HMREG_ENOKEY:
+ * requested_key is in use in this domain. -EKEYREJECTED: requested_key does not fit key_size, or
+ * the provider chooses keys. -ERANGE, -EFAULT, -EIO, -EEXIST: as hmreg_query(). -ERANGE also: a
+ * range is outside the claimed allocation. -EFAULT also, with HMREG_MR_ALLOCATED: the process may
+ * not read the host memory, or may not write it though access lets the fabric write. -EOPNOTSUPP:
+ * every path was refused; hmreg_mr_explain(NULL, ...) gives the reason of each. Or ordering,
+ * atomics, on_demand or iova is not what the fabric does; the text has what it accepts. -EXDEV: no
+ * single dmabuf contains the range, and it is to be one registration; the reasons of each path are
+ * in hmreg_mr_explain(NULL, ...). -EMSGSIZE: the region is longer than the domain's max_len;
+ * hmreg_mr_reg_large() registers it in pieces
  * (<hmreg/job.h>). Any other error is the fabric's, from its registration call.
  */
 int hmreg_mr_reg(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,

@@ -33,6 +33,7 @@ struct ofi {
     bool auth;  /* it supports authorization keys */
     bool async; /* regions complete through an event queue */
     uint32_t mr_mode;
+    uint64_t relaxed;          /* the provider's flag for relaxed ordering; 0: it has none */
     struct ofi_serial *serial; /* for each call of libfabric; NULL: any thread may call it */
     pthread_mutex_t lock;      /* protects the regions' states */
 };
@@ -331,11 +332,12 @@ static int call_regattr(const struct ofi *ofi, const struct provider_request *re
     /* Flags that describe the memory matter only to a provider that inspects it by address. */
     uint64_t known =
         req->path == HMREG_PATH_PEERMEM ? UINT64_MAX : HMREG_RMA_EVENT | HMREG_RMA_PMEM;
-    uint64_t flags = req->flags & known;
+    uint64_t flags = (req->flags & known) | req->options.flags;
     struct fi_mr_dmabuf dmabuf;
     union ofi_mr_attr attr;
     int rc;
 
+    flags |= req->options.ordering == HMREG_ORDERING_RELAXED ? ofi->relaxed : 0;
     describe(ofi, req, &attr);
     if (req->path == HMREG_PATH_DMABUF) {
         dmabuf = (struct fi_mr_dmabuf){
@@ -699,6 +701,7 @@ static struct ofi *ofi_new(struct fid_domain *domain, const struct fi_info *info
     ofi->auth = info->domain_attr->auth_key_size;
     ofi->mr_mode = mr_mode;
     pthread_mutex_init(&ofi->lock, NULL);
+    ofi->relaxed = fabric ? ofi_fabric_relaxed(fabric, info->fabric_attr->prov_version) : 0;
     ofi->pins = ofi->fabric && ofi_fabric_pins(ofi->fabric, ofi->hmem);
     return ofi;
 }
@@ -750,7 +753,7 @@ static void describe_nic(const struct fi_info *info, struct provider_caps *out)
                                       .valid = 1};
 }
 
-/* libfabric has none of these attributes of a region. A fabric that moves bytes with the CPU stores
+/* libfabric has none of these, EFA a flag of its own. A fabric that moves bytes with the CPU stores
  * them in order and pins nothing. Of a device's writes libfabric promises an order only by an
  * endpoint's attributes (max_order_waw_size). FI_REMOTE_WRITE covers atomic operations. */
 static void describe_options(const struct ofi *ofi, const struct fi_info *info,
@@ -758,11 +761,11 @@ static void describe_options(const struct ofi *ofi, const struct fi_info *info,
 {
     bool cpu = ofi->fabric && ofi->fabric->cpu;
 
-    out->orderings = PROVIDER_VALUE(HMREG_ORDERING_RELAXED);
-    if (cpu)
-        out->orderings |= PROVIDER_VALUE(HMREG_ORDERING_STRICT);
+    out->orderings =
+        PROVIDER_VALUE(HMREG_ORDERING_RELAXED) | (cpu ? PROVIDER_VALUE(HMREG_ORDERING_STRICT) : 0);
     if (cpu)
         out->on_demand = PROVIDER_VALUE(HMREG_CHOICE_OFF) | PROVIDER_VALUE(HMREG_CHOICE_ON);
+    out->provider_flags = ofi->relaxed; /* of the providers' tree at 2.7 the only one */
     out->atomics = PROVIDER_VALUE(info->caps & FI_ATOMIC ? HMREG_CHOICE_ON : HMREG_CHOICE_OFF);
 }
 

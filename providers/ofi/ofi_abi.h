@@ -29,6 +29,9 @@
 /* FI_MR_XPU_DESC of newer headers. */
 #define OFI_MR_XPU_DESC (1u << 12)
 
+/* FI_EFA_MR_RELAXED_ORDERING of fi_efa(7), libfabric 2.7. */
+#define OFI_EFA_MR_RELAXED_ORDERING (1ULL << 61)
+
 /* fi_hmem_ze_device() of newer headers: positions in the lists of zeDriverGet and zeDeviceGet. */
 static inline int ofi_ze_device(unsigned driver, int device)
 {

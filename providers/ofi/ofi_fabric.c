@@ -6,6 +6,8 @@
  */
 #include "providers/ofi/ofi_fabric.h"
 
+#include "providers/ofi/ofi_abi.h"
+
 #include <rdma/fabric.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -63,7 +65,7 @@ static bool races_efa(const struct fi_info *info)
  *   the descriptor for an address; opx refuses the flag. cxi keeps of a dmabuf base_addr + offset.
  * tcp, net, sockets, udp, shm: keys are looked up before they are inserted (ofi_mr_map_insert()).
  * efa: from 2.2 on its cache has only what the provider registers for itself, of buffers without a
- *   desc.
+ *   desc. The fabric efa-direct honours its flag, the fabric efa ignores it.
  */
 static const struct ofi_fabric known[] = {
     {.core = "tcp",
@@ -94,6 +96,8 @@ static const struct ofi_fabric known[] = {
      .dmabuf = FI_VERSION(1, 20),
      .caches = true,
      .bypasses = FI_VERSION(2, 2),
+     .relaxed = OFI_EFA_MR_RELAXED_ORDERING,
+     .relaxes = FI_VERSION(2, 7),
      .locks = true,
      .races = races_efa},
     {.core = "cxi",
@@ -157,6 +161,11 @@ bool ofi_fabric_caches(const struct ofi_fabric *fabric, uint32_t prov_version)
     return fabric->caches && !is_zero(secure_getenv("FI_MR_CACHE_MAX_COUNT")) &&
            !is_zero(secure_getenv("FI_MR_CACHE_MAX_SIZE")) &&
            !(monitor && !strcmp(monitor, "disabled"));
+}
+
+uint64_t ofi_fabric_relaxed(const struct ofi_fabric *fabric, uint32_t prov_version)
+{
+    return FI_VERSION_GE(libfabric_of(prov_version), fabric->relaxes) ? fabric->relaxed : 0;
 }
 
 /* fi_domain(3): FI_THREAD_SAFE leaves all to libfabric, FI_THREAD_COMPLETION all but what shares a

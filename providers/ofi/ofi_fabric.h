@@ -26,6 +26,8 @@ struct ofi_fabric {
     bool by_address; /* ignores a dmabuf's descriptor: exports it again, by its address and iface */
     bool caches;     /* uses libfabric's registration cache above the device */
     uint32_t bypasses; /* first libfabric version whose fi_mr_reg() bypasses that cache; 0: none */
+    uint64_t relaxed;  /* the provider's flag for a registration with relaxed ordering; 0: none */
+    uint32_t relaxes;  /* first libfabric version that has it */
     bool locks;        /* registered host memory counts against RLIMIT_MEMLOCK */
     bool refuses_keys; /* fi_mr_reg() answers -FI_ENOKEY to a requested key that is in use */
     bool first_range;  /* accepts several ranges; peers can access only the first */
@@ -46,6 +48,9 @@ bool ofi_fabric_pins(const struct ofi_fabric *fabric, bool hmem);
 /* Is its registration cache on for fi_mr_reg(), by the environment and the provider's version, as
  * in fi_fabric_attr? */
 bool ofi_fabric_caches(const struct ofi_fabric *fabric, uint32_t prov_version);
+
+/* The provider's flag for relaxed ordering, in the version of fi_fabric_attr; 0: none. */
+uint64_t ofi_fabric_relaxed(const struct ofi_fabric *fabric, uint32_t prov_version);
 
 /* May any thread register and close regions at any time? fabric NULL: unknown. */
 bool ofi_fabric_any_thread(const struct ofi_fabric *fabric, const struct fi_info *info);

@@ -272,6 +272,8 @@ REFUSED_CASE(regattr__wrong_attribute__refused)
     WRONG(set_iova, 2, -EINVAL, "set_iova is 2; accepted are 0 and 1");
     WRONG(iova, 4096, -EINVAL, "iova is 0x1000, but set_iova is 0");
     WRONG(optional_access, 1, -HMREG_EBADFLAGS, "optional_access has unknown bits 0x1;");
+    WRONG(provider_flags, 1, -HMREG_EBADFLAGS, "provider_flags has unknown bits 0x1;");
+    WRONG(provider_flags, UINT64_C(1) << 61, -HMREG_EBADFLAGS, "; accepted are 0");
     bad = good;
     bad.claim_iface = 1;
     bad.iface = HMREG_IFACE_MAX + 1;

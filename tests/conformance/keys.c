@@ -89,7 +89,8 @@ CASE(key__all_in_use__enokey)
         assert_ok(hmreg_mr_close(mrs[i]));
 }
 
-/* The largest key, and one more, for each call that takes a key. */
+/* The largest key, and one more, for each call that takes a key; of 8 bytes that is HMREG_KEY_ANY.
+ */
 CASE(requested_key__largest__reaches_its_region)
 {
     const struct hmreg_segment segment = {.u.memory = {fixture->memory, 8}};
@@ -98,25 +99,35 @@ CASE(requested_key__largest__reaches_its_region)
 
     if (fixture->info.key_size < 8)
         largest = (UINT64_C(1) << 8 * fixture->info.key_size) - 1;
-    assert_fails(reg(fixture, HMREG_REMOTE_READ, largest + 1, &mr), -EKEYREJECTED, "requested_key");
-    assert_fails(hmreg_mr_regsgl(fixture->domain, &segment, 1, HMREG_REMOTE_READ, 0, largest + 1, 0,
-                                 &mr, NULL),
-                 -EKEYREJECTED, "requested_key");
+    if (largest + 1 != HMREG_KEY_ANY) {
+        assert_fails(reg(fixture, HMREG_REMOTE_READ, largest + 1, &mr), -EKEYREJECTED,
+                     "requested_key");
+        assert_fails(hmreg_mr_regsgl(fixture->domain, &segment, 1, HMREG_REMOTE_READ, 0,
+                                     largest + 1, 0, &mr, NULL),
+                     -EKEYREJECTED, "requested_key");
+    }
     assert_ptr_equal(mr, (void *)1);
     mr = suite_reg(fixture, fixture->memory + 1, 64, HMREG_ACCESS_REMOTE, largest);
     suite_reach(fixture, mr, 0, 64, fixture->memory + 1);
 }
 
-/* The value that means "no key" is refused as a key. */
-CASE(requested_key__no_key_at_all__keyrejected)
+/* On every domain: the library or the fabric chooses, each time another key. */
+CASE(requested_key__any__chosen_and_reaches_its_region)
 {
-    struct hmreg_mr *mr = (void *)1;
+    bool raw = suite_has(fixture, HMREG_MR_RAW);
+    struct hmreg_mr *mr[3];
 
-    assert_fails(reg(fixture, HMREG_REMOTE_READ, HMREG_KEY_NOTAVAIL, &mr), -EKEYREJECTED,
-                 "requested_key");
-    assert_ptr_equal(mr, (void *)1);
-    suite_refused(fixture, "that key", fixture->memory, 64, HMREG_REMOTE_READ, 0,
-                  HMREG_KEY_NOTAVAIL, 0);
+    for (int i = 0; i < 3; i++) {
+        mr[i] = NULL;
+        assert_ok(hmreg_mr_reg(fixture->domain, fixture->memory + 1 + 64 * i, 64,
+                               HMREG_ACCESS_REMOTE, 0, HMREG_KEY_ANY, 0, &mr[i], NULL));
+        suite_ready(fixture, fixture->domain, mr[i]);
+        assert_true((hmreg_mr_key(mr[i]) == HMREG_KEY_NOTAVAIL) == raw);
+        for (int j = 0; j < i && !raw; j++)
+            assert_true(hmreg_mr_key(mr[i]) != hmreg_mr_key(mr[j]));
+    }
+    for (int i = 0; i < 3; i++)
+        suite_reach(fixture, mr[i], 0, 64, fixture->memory + 1 + 64 * i);
 }
 
 CASE(key__of_a_region_without_remote_access__is_none)

@@ -37,11 +37,11 @@ static void judge_key(const struct model *model, const struct model_reg *reg,
                       struct verdict *verdict)
 {
     if (model->mr_mode & HMREG_MR_PROV_KEY) {
-        if (reg->key)
+        if (reg->key && reg->key != HMREG_KEY_ANY)
             verdict_add(verdict, -EKEYREJECTED);
         return;
     }
-    if (!(reg->access & HMREG_ACCESS_REMOTE))
+    if (!(reg->access & HMREG_ACCESS_REMOTE) || reg->key == HMREG_KEY_ANY)
         return;
     if (reg->key > model->max_key)
         verdict_add(verdict, -EKEYREJECTED);

@@ -109,7 +109,9 @@ static uint64_t random_access(void)
 static uint64_t random_key(void)
 {
     if (t.model.mr_mode & HMREG_MR_PROV_KEY)
-        return property_once_in(20) ? 3 : 0;
+        return property_once_in(20) ? 3 : property_once_in(3) ? HMREG_KEY_ANY : 0;
+    if (property_once_in(30))
+        return HMREG_KEY_ANY;
     if (!property_once_in(30))
         return property_below(20);
     /* One that is too large; or, with more than one byte, the largest that the library chooses only
@@ -210,10 +212,12 @@ static void check_new_key(const struct hmreg_mr *mr)
             fail_msg("seed %lu, operation %lu: two regions have key %#lx", t.seed, t.op, key);
 }
 
-/* The key that the provider chose, if the region is complete and its key not raw. */
+/* The key that the provider or the library chose, if the region is complete and its key not raw. */
 static uint64_t chosen_key(const struct model_reg *reg, const struct hmreg_mr *mr)
 {
-    return t.model.mr_mode & HMREG_MR_PROV_KEY ? hmreg_mr_key(mr) : reg->key;
+    bool chosen = (t.model.mr_mode & HMREG_MR_PROV_KEY) || reg->key == HMREG_KEY_ANY;
+
+    return chosen ? hmreg_mr_key(mr) : reg->key;
 }
 
 static void op_reg(void)
@@ -372,7 +376,7 @@ static void op_event(void)
     assert_ptr_equal(event.mr, t.mrs[slot]);
     assert_ptr_equal(event.context, &t.mrs[slot]);
     t.model.regions[slot].pending = false;
-    if (t.model.mr_mode & HMREG_MR_PROV_KEY)
+    if ((t.model.mr_mode & HMREG_MR_PROV_KEY) || t.model.regions[slot].key == HMREG_KEY_NOTAVAIL)
         t.model.regions[slot].key = hmreg_mr_key(event.mr);
     assert_true(hmreg_mr_key(event.mr) == model_key(&t.model, slot));
 }

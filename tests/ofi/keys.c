@@ -65,4 +65,99 @@ TEST(reg__key_of_a_cached_region__enokey)
     fixture_close(&fixture);
 }
 
+/* ---- the application's own registrations beside hmreg's ---------------------------------- */
+
+static struct hmreg_domain *open_ranged(struct fixture *fixture, uint64_t first, uint64_t last)
+{
+    const struct hmreg_domain_config config = {
+        .size = sizeof(config), .key_first = first, .key_last = last};
+    struct hmreg_domain *domain = NULL;
+
+    assert_ok(hmreg_domain_open_ofi(fixture->fabric.lib, fixture->fabric.endpoint.domain,
+                                    fixture->fabric.endpoint.info, &config, &domain));
+    return domain;
+}
+
+static struct fid_mr *own(struct fixture *fixture, uint64_t key)
+{
+    struct fid_mr *mr = NULL;
+
+    assert_int_equal(fi_mr_reg(fixture->fabric.endpoint.domain, fixture->memory, 10, FI_REMOTE_READ,
+                               0, key, 0, &mr, NULL),
+                     0);
+    return mr;
+}
+
+/* The fabric refuses a key that is in use, and the library then takes another one. */
+TEST(get__own_keys_in_its_range__another_key)
+{
+    struct fid_mr *owned[10];
+    struct hmreg_domain *domain;
+    struct fixture fixture;
+    struct hmreg_mr *mr;
+
+    fixture_open_lonely(&fixture);
+    domain = open_ranged(&fixture, 10, 20);
+    for (uint64_t i = 0; i < 10; i++)
+        owned[i] = own(&fixture, 10 + i);
+    assert_ok(hmreg_mr_get(domain, fixture.memory, 10, HMREG_REMOTE_READ, &mr));
+    assert_int_equal(hmreg_mr_key(mr), 20);
+    hmreg_mr_put(mr);
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(fi_close(&owned[i]->fid), 0);
+    assert_ok(hmreg_domain_close(domain));
+    fixture_close(&fixture);
+}
+
+/* Two domains of hmreg on one fid_domain have keys of their own: the same rule keeps them apart. */
+TEST(get__two_domains_on_one_fid_domain__keys_differ)
+{
+    struct hmreg_domain *domains[2];
+    struct hmreg_mr *mrs[2][4];
+    struct fixture fixture;
+    uint64_t seen = 0;
+
+    fixture_open_lonely(&fixture);
+    for (int i = 0; i < 2; i++)
+        domains[i] = open_ranged(&fixture, 0, 7);
+    for (int i = 0; i < 8; i++) {
+        struct hmreg_mr **mr = &mrs[i % 2][i / 2];
+
+        assert_ok(
+            hmreg_mr_get(domains[i % 2], fixture.memory + 100 * i, 10, HMREG_REMOTE_READ, mr));
+        assert_in_range(hmreg_mr_key(*mr), 0, 7);
+        assert_int_equal(seen & UINT64_C(1) << hmreg_mr_key(*mr), 0);
+        seen |= UINT64_C(1) << hmreg_mr_key(*mr);
+    }
+    for (int i = 0; i < 8; i++)
+        hmreg_mr_put(mrs[i % 2][i / 2]);
+    for (int i = 0; i < 2; i++)
+        assert_ok(hmreg_domain_close(domains[i]));
+    fixture_close(&fixture);
+}
+
+/* A program that keeps to other keys than the library's range is never refused one. */
+TEST(own_keys__outside_the_librarys_range__all_free)
+{
+    struct hmreg_mr *mrs[200];
+    struct fid_mr *owned[100];
+    struct hmreg_domain *domain;
+    struct fixture fixture;
+
+    fixture_open_lonely(&fixture);
+    domain = open_ranged(&fixture, 100, 65535);
+    for (int i = 0; i < 200; i++) {
+        assert_ok(hmreg_mr_get(domain, fixture.memory + 100 * i, 10, HMREG_REMOTE_READ, &mrs[i]));
+        assert_in_range(hmreg_mr_key(mrs[i]), 100, 65535);
+    }
+    for (uint64_t key = 0; key < 100; key++)
+        owned[key] = own(&fixture, key);
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(fi_close(&owned[i]->fid), 0);
+    for (int i = 0; i < 200; i++)
+        hmreg_mr_put(mrs[i]);
+    assert_ok(hmreg_domain_close(domain));
+    fixture_close(&fixture);
+}
+
 FABRIC_TEST_MAIN()

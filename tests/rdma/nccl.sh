@@ -19,10 +19,10 @@ every_version() { # COUNT WORDS FABRIC [OPTION...]: as many lines with these wor
 # The first tier has what only this test shows, a group of two NICs and the end of its peer: every version and host memory
 # are in ofi_examples, over tcp, and one NIC is in rdma_readmes.
 long='' newest=(-v 12) of_two=1
-[[ ${HMREG_TEST_LONG-} != 1 ]] || long=1 newest=() of_two=4 # version 8 has no groups
+[[ ${HMREG_TEST_LONG-} != 1 ]] || long=1 newest=() of_two=3
 if [[ " $VENDORS " == *" cuda "* ]]; then
     [[ ! $long ]] ||
-        check verbs__device__every_byte_is_right every_version 5 "1 NIC, cuda memory by dmabuf" verbs -i cuda
+        check verbs__device__every_byte_is_right every_version 3 "1 NIC, cuda memory by dmabuf" verbs -i cuda
     check verbs__device_two_nics__every_byte_is_right every_version $of_two "2 NICs, cuda memory by dmabuf" \
         verbs -i cuda -n 2 "${newest[@]}"
     check verbs__device_peer_of_two_nics_is_killed__reported says "the end of the peer was reported" \

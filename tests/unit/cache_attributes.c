@@ -182,9 +182,9 @@ static bool is_left_out(size_t byte)
 {
 #define FIELD(name)                                                                                \
     (byte - offsetof(struct hmreg_mr_attr, name) < sizeof(((struct hmreg_mr_attr *)0)->name))
-    return FIELD(size) || FIELD(iov) || FIELD(iov_count) || FIELD(access) || FIELD(context) ||
-           FIELD(auth_key) || FIELD(segments) || FIELD(claim_iface) || FIELD(iface) ||
-           FIELD(device) || FIELD(dmabuf) || FIELD(endpoint) || FIELD(endpoints) ||
+    return FIELD(size) || FIELD(iov) || FIELD(iov_count) || FIELD(access) || FIELD(requested_key) ||
+           FIELD(context) || FIELD(auth_key) || FIELD(segments) || FIELD(claim_iface) ||
+           FIELD(iface) || FIELD(device) || FIELD(dmabuf) || FIELD(endpoint) || FIELD(endpoints) ||
            FIELD(endpoint_count) || byte >= offsetof(struct hmreg_mr_attr, policy) ||
            (byte >= offsetof(struct hmreg_mr_attr, device) + sizeof(int) &&
             byte < offsetof(struct hmreg_mr_attr, dmabuf)) || /* padding */

@@ -54,7 +54,7 @@ TEST(call__each__uses_the_trees_under_the_lock)
     uint64_t key = 0;
     struct keys keys;
 
-    keys_init(&keys, 8);
+    keys_init(&keys, 8, 0, 0);
     guarded = &keys;
     assert_ok(keys_take(&keys, 7));
     assert_ok(keys_take_any(&keys, &key));
@@ -75,7 +75,7 @@ TEST(take__largest_key_of_each_size__is_the_limit)
         uint64_t max = size == 8 ? UINT64_MAX - 1 : (UINT64_C(1) << (8 * size)) - 1;
         struct keys keys;
 
-        keys_init(&keys, size);
+        keys_init(&keys, size, 0, 0);
         assert_ok(keys_take(&keys, max));
         assert_ok(keys_take(&keys, 0));
         assert_fails(keys_take(&keys, max + 1), -EKEYREJECTED, "too large");
@@ -87,7 +87,7 @@ TEST(take__in_use__enokey_until_given_back)
 {
     struct keys keys;
 
-    keys_init(&keys, 8);
+    keys_init(&keys, 8, 0, 0);
     assert_ok(keys_take(&keys, 7));
     assert_fails(keys_take(&keys, 7), -HMREG_ENOKEY, "0x7");
     keys_give(&keys, 7);
@@ -101,7 +101,7 @@ TEST(take_any__one_byte__all_256_then_enokey)
     uint64_t key = 12345;
     struct keys keys;
 
-    keys_init(&keys, 1);
+    keys_init(&keys, 1, 0, 0);
     for (int i = 0; i < 256; i++) {
         assert_ok(keys_take_any(&keys, &key));
         assert_true(key < 256);
@@ -119,7 +119,7 @@ TEST(take_any__one_free_key_anywhere__is_found)
     uint64_t key = 0;
     struct keys keys;
 
-    keys_init(&keys, 1);
+    keys_init(&keys, 1, 0, 0);
     for (int i = 0; i < 256; i++)
         assert_ok(keys_take_any(&keys, &key));
     for (uint64_t hole = 0; hole < 256; hole++) {
@@ -137,7 +137,7 @@ TEST(take_any__behind_a_long_row_of_keys__is_found)
     uint64_t key = 0;
     struct keys keys;
 
-    keys_init(&keys, 2);
+    keys_init(&keys, 2, 0, 0);
     for (uint64_t used = 0x8000; used < 0x8000 + 20000; used++)
         assert_ok(keys_take(&keys, used));
     for (int i = 0; i < 0x8000 - 20000; i++) {
@@ -154,11 +154,52 @@ TEST(take_any__stays_clear_of_callers_keys_while_it_can)
     uint64_t key = 0;
     struct keys keys;
 
-    keys_init(&keys, 2);
+    keys_init(&keys, 2, 0, 0);
     for (int i = 0; i < 100000; i++) {
         assert_ok(keys_take_any(&keys, &key));
         assert_true(key >= 0x8000);
         keys_give(&keys, key);
+    }
+    keys_destroy(&keys);
+}
+
+/* Whatever else is free. */
+TEST(take_any__of_a_range__all_of_it_and_nothing_else)
+{
+    static const uint64_t ranges[][2] = {{0, 99}, {7, 7}, {100, 0xffff}, {0, 0xffff}, {3, 4}};
+
+    for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
+        uint64_t first = ranges[i][0], last = ranges[i][1], key = 0;
+        unsigned char *seen = calloc(0x10000, 1);
+        struct keys keys;
+
+        keys_init(&keys, 2, first, last);
+        for (uint64_t taken = first; taken <= last; taken++) {
+            assert_ok(keys_take_any(&keys, &key));
+            assert_in_range(key, first, last);
+            assert_int_equal(seen[key]++, 0);
+        }
+        assert_fails(keys_take_any(&keys, &key), -HMREG_ENOKEY, "that the library chooses from");
+        if (last < 0xffff)
+            assert_ok(keys_take(&keys, last + 1));
+        keys_give(&keys, first);
+        assert_ok(keys_take_any(&keys, &key));
+        assert_int_equal(key, first);
+        keys_destroy(&keys);
+        free(seen);
+    }
+}
+
+TEST(take_any__of_a_range_of_8_bytes__within_it)
+{
+    const uint64_t first = UINT64_C(1) << 40, last = first + UINT32_MAX;
+    uint64_t key = 0;
+    struct keys keys;
+
+    keys_init(&keys, 8, first, last);
+    for (int i = 0; i < 1000; i++) {
+        assert_ok(keys_take_any(&keys, &key));
+        assert_true(key >= first && key <= last);
     }
     keys_destroy(&keys);
 }
@@ -170,7 +211,7 @@ static int count_near(uint32_t key_size)
     struct keys keys;
     int near = 0;
 
-    keys_init(&keys, key_size);
+    keys_init(&keys, key_size, 0, 0);
     assert_ok(keys_take_any(&keys, &before));
     for (int i = 0; i < 64; i++, before = key) {
         assert_ok(keys_take_any(&keys, &key));
@@ -214,7 +255,7 @@ TEST(take_any__four_threads__no_key_twice)
     struct keys keys;
     void *failed;
 
-    keys_init(&keys, 2);
+    keys_init(&keys, 2, 0, 0);
     for (int i = 0; i < THREADS; i++) {
         takers[i].keys = &keys;
         assert_int_equal(pthread_create(&threads[i], NULL, take_many, &takers[i]), 0);
@@ -233,7 +274,7 @@ TEST(map__counts_and_is_taken_back_as_often)
 {
     struct keys keys;
 
-    keys_init(&keys, 8);
+    keys_init(&keys, 8, 0, 0);
     assert_ok(keys_map(&keys, 5));
     assert_ok(keys_map(&keys, 5));
     assert_ok(keys_unmap(&keys, 5));
@@ -250,8 +291,8 @@ TEST(any__first_of_few__of_the_upper_half)
         struct keys keys;
         uint64_t key = 0;
 
-        keys_init(&keys, 1);
-        keys.max = 1;
+        keys_init(&keys, 1, 0, 0);
+        keys.max = keys.first = keys.last = keys.low = 1;
         assert_ok(keys_take_any(&keys, &key));
         assert_int_equal(key, 1);
         keys_give(&keys, key);

@@ -109,9 +109,108 @@ TEST(options__of_each_fabric__done_or_refused)
                   "does not do; accepted: 0 (default)");
         option_is((struct hmreg_mr_attr){.optional_access = 1u << 21}, -HMREG_EBADFLAGS,
                   "optional_access");
+        option_is((struct hmreg_mr_attr){.provider_flags = UINT64_C(1) << 61}, -HMREG_EBADFLAGS,
+                  "provider_flags");
         test_finish();
     }
 }
+
+/* bit 61: FI_EFA_MR_RELAXED_ORDERING */
+#define EFA_RELAXED (UINT64_C(1) << 61)
+
+static struct hmreg_mr_attr attr_of(const struct iovec *iov)
+{
+    return (struct hmreg_mr_attr){
+        .size = sizeof(struct hmreg_mr_attr), .iov = iov, .iov_count = 1, .access = HMREG_RECV};
+}
+
+static void open_efa(uint32_t version)
+{
+    const struct hmreg_domain_config config = {
+        .size = sizeof(config), .max_regions = 10, .max_bytes = 1 << 20};
+
+    ofi_begin();
+    ofi_set_provider("efa");
+    fake_fabric.version = version;
+    fake_fabric.info->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+    assert_ok(ofi_open_domain(&config));
+}
+
+/* Registers and returns the flags that libfabric got. */
+static uint64_t flags_of(const struct hmreg_mr_attr *attr, uint64_t flags)
+{
+    struct hmreg_mr *mr = NULL;
+
+    assert_ok(hmreg_mr_regattr(fixture.domain, attr, flags, &mr));
+    assert_ok(hmreg_mr_close(mr));
+    return fake_fabric.flags;
+}
+
+TEST(provider_flags__efas__passed_on_where_libfabric_has_it)
+{
+    struct iovec iov = {memory, 4096};
+    struct hmreg_mr_attr attr = attr_of(&iov);
+    struct hmreg_mr *mr = NULL;
+
+    open_efa(FI_VERSION(2, 7));
+    attr.provider_flags = EFA_RELAXED;
+    assert_int_equal(flags_of(&attr, HMREG_REG_SINGLE), EFA_RELAXED);
+    attr.provider_flags = EFA_RELAXED | EFA_RELAXED << 1;
+    assert_fails(hmreg_mr_regattr(fixture.domain, &attr, 0, &mr), -HMREG_EBADFLAGS,
+                 "0x4000000000000000; accepted are 0x2000000000000000");
+    attr.provider_flags = 0;
+    assert_fails(hmreg_mr_get_attr(fixture.domain, &attr, EFA_RELAXED, &mr), -HMREG_EBADFLAGS,
+                 "flags has unknown bits 0x2000000000000000");
+    test_finish();
+    open_efa(FI_VERSION(2, 6));
+    attr.provider_flags = EFA_RELAXED;
+    assert_fails(hmreg_mr_regattr(fixture.domain, &attr, 0, &mr), -HMREG_EBADFLAGS,
+                 "provider_flags has unknown bits 0x2000000000000000; accepted are 0");
+    attr.provider_flags = 0;
+    attr.ordering = HMREG_ORDERING_RELAXED;
+    assert_int_equal(flags_of(&attr, 0), 0);
+    assert_null(mr);
+}
+
+TEST(ordering__relaxed__efas_flag)
+{
+    struct iovec iov = {memory, 4096};
+    struct hmreg_mr_attr attr = attr_of(&iov);
+
+    open_efa(FI_VERSION(2, 7));
+    assert_int_equal(flags_of(&attr, 0), 0);
+    attr.ordering = HMREG_ORDERING_RELAXED;
+    assert_int_equal(flags_of(&attr, 0), EFA_RELAXED);
+}
+
+/* Gets with the flag and without share no region; the key that is asked for makes no difference. */
+TEST(provider_flags__part_of_the_cached_key)
+{
+    struct iovec iov = {memory, 4096};
+    struct hmreg_mr_attr attr = attr_of(&iov);
+    struct hmreg_mr *with[2] = {NULL}, *without[2] = {NULL};
+
+    open_efa(FI_VERSION(2, 7));
+    for (int i = 0; i < 2; i++) {
+        attr.requested_key = i ? HMREG_KEY_ANY : 0;
+        attr.provider_flags = EFA_RELAXED;
+        assert_ok(hmreg_mr_get_attr(fixture.domain, &attr, 0, &with[i]));
+        attr.provider_flags = 0;
+        assert_ok(hmreg_mr_get_attr(fixture.domain, &attr, 0, &without[i]));
+    }
+    assert_ptr_equal(with[0], with[1]);
+    assert_ptr_equal(without[0], without[1]);
+    assert_ptr_not_equal(with[0], without[0]);
+    for (int i = 0; i < 2; i++) {
+        hmreg_mr_put(with[i]);
+        hmreg_mr_put(without[i]);
+    }
+}
+
+/* libfabric leaves them to its providers. */
+_Static_assert(((HMREG_REG_SINGLE | HMREG_REG_PARTS | HMREG_REG_COVER | HMREG_REG_EXACT) >> 60) ==
+                   0,
+               "hmreg's own flags leave bits 60 to 63");
 
 /* HMREG_REMOTE_WRITE grants them wherever there are any. */
 TEST(options__atomics__as_fi_atomic_is)

@@ -283,6 +283,44 @@ TEST(open__libfabric_caches__is_said_once)
     assert_int_equal(warned("verbs;ofi_rxm"), 0);
 }
 
+static unsigned lost;
+
+static void count_lost(enum hmreg_log_level level, const char *text, void *context)
+{
+    lost += level == HMREG_LOG_ERROR && strstr(text, "4096 bytes at") && strstr(text, "fi_close()");
+}
+
+/* No call reports it: a put has no result. */
+TEST(put__fabric_does_not_deregister__logged)
+{
+    struct hmreg_config config = {.size = sizeof(config), .log = count_lost};
+    struct hmreg_domain_config last_put = {.size = sizeof(last_put),
+                                           .policy = HMREG_POLICY_LAST_PUT};
+    struct hmreg_domain *domain = NULL;
+    struct hmreg_mr *mr = NULL;
+    struct fid_mr *native;
+    struct hmreg *lib = NULL;
+
+    lost = 0;
+    fake_fabric_begin();
+    assert_ok(hmreg_open(&config, &lib));
+    assert_ok(
+        hmreg_domain_open_ofi(lib, &fake_fabric.domain, fake_fabric.info, &last_put, &domain));
+    assert_ok(hmreg_mr_get(domain, memory, 4096, HMREG_ACCESS_REMOTE, &mr));
+    hmreg_mr_put(mr);
+    assert_int_equal(lost, 0);
+    assert_ok(hmreg_mr_get(domain, memory, 4096, HMREG_ACCESS_REMOTE, &mr));
+    native = hmreg_mr_head_of(mr)->keys->native;
+    fake_fabric.close_code = -FI_EIO;
+    hmreg_mr_put(mr);
+    assert_int_equal(lost, 1);
+    fake_fabric.close_code = 0;
+    fi_close(&native->fid);
+    assert_ok(hmreg_domain_close(domain));
+    assert_ok(hmreg_close(lib));
+    fake_fabric_end();
+}
+
 /* ---- plans ------------------------------------------------------------------------------ */
 
 TEST(plan__of_a_provider__pinned_where_it_locks)
