@@ -179,7 +179,8 @@ execute() { # VARIABLES COMMAND
     case $2 in
     *'./run '* | *'hmreg/run '* | *.ci/* | apt-get* | cmake* | ldconfig* | *build/release* | *build/fuzz* | *build/dev*)
         folder=$tree bin=$tree/bin machine=() paths=(HOME="$work/user") ;;
-    # Programs that get simulated devices in another way
+    # Programs that get simulated devices in another way; the doctor reads the files of one machine all the same
+    *'hmreg-simulated'*' hmreg doctor'*) machine=("HMREG_DOCTOR_ROOT=$work/machine" FI_PROVIDER=tcp) ;;
     *'hmreg run'* | ./* | *hmreg-simulated* | *HMREG_RUN_MODE* | cc\ *) machine=() ;;
     esac
     [[ $1 == - ]] || IFS=, read -ra with <<<"$1"

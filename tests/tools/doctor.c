@@ -219,17 +219,19 @@ static const json_t *proof_at(const json_t *document, const char *fabric, size_t
 static void check_sick(const char *state, const char *did)
 {
     static const char *const names[] = {"mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3"};
-    char text[128], found[256];
+    char text[128], found[256], nics[128];
 
     begin();
-    test_setenv("HMREG_FAKE_NICS", "mlx5_0,mlx5_1,mlx5_2,mlx5_3");
-    test_setenv("HMREG_FAKE_NIC", state);
     for (int sick = 0; sick < 4; sick++) {
         struct tool tool;
         json_t *described, *finding;
         size_t i, findings = 0;
 
-        test_setenv("HMREG_FAKE_SICK_NIC", names[sick]);
+        nics[0] = '\0';
+        for (int nic = 0; nic < 4; nic++)
+            sprintf(strchr(nics, '\0'), "%s%s:%s", nic ? "," : "", names[nic],
+                    nic == sick ? state : "good");
+        test_setenv("HMREG_FAKE_NICS", nics);
         tool_preload_nic(true);
         tool = tool_run("doctor", "--json", "--patience", TOOL_PATIENCE_HANGS);
         tool_preload_nic(false);

@@ -109,7 +109,7 @@ TEST(picture__of_the_document__is_what_is_drawn)
     document[fread(document, 1, sizeof(document) - 1, file)] = '\0';
     fclose(file);
     begin("machine.dot");
-    test_setenv("HMREG_FAKE_DEAD_NIC", "mlx5_4");
+    test_setenv("HMREG_FAKE_NICS", "mlx5_0,mlx5_4:dead");
     draw(2); /* FI_PROVIDER names none that could move the bytes instead */
     check_sample(document, "fontcolor=\"#005a8c\" style=solid label=\"", '"');
     check_sample(document, "<td align=\"left\">", '<');
