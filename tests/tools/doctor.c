@@ -530,6 +530,8 @@ static const struct {
     {"loopback-failed", 2, "error", NULL, ": the RMA write: the completion says: remote"},
     {"loopback-failed", 2, "crash", NULL, "mlx5_0, mlx5_1 crashed with signal 9 (Killed)"},
     {"loopback-wrong-bytes", 2, "flip", NULL, "after the RMA write: byte 4711 of 65536"},
+    {"loopback-untried", 1, "no-qp", NULL,
+     "no queue pair of type RC: Cannot allocate memory (ENOMEM)"},
     {"loopback-untried", 1, "down", NULL, "none of its 1 ports is active"},
     {"nic-not-opened", 2, "closed", NULL, "could not be opened: Permission denied"},
     {"mr-count-low", 1, "few", NULL, "mlx5_0, mlx5_1 can have 100 regions"},

@@ -14,7 +14,7 @@
  *       few         100 regions                        small    regions of up to 1 MiB
  *       dead        it registers nothing (EIO)         good     nothing
  *       crash       operations end the process         hang     they never return
- *       fatal       opening it ends the process
+ *       fatal       opening it ends the process        no-qp    no queue pair (ENOMEM)
  *       late        writes arrive before the next operation
  *       stay        the doctor's other processes, which prove, never end
  *     HMREG_FAKE_MLX5=FILE                a simulated libmlx5, loaded for them as a driver's
@@ -374,8 +374,9 @@ EXPORTED int ibv_destroy_cq(struct ibv_cq *cq)
 
 EXPORTED struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
-    struct ibv_qp *qp = calloc(1, sizeof(*qp));
+    struct ibv_qp *qp = is(pd->context->device, "no-qp") ? NULL : calloc(1, sizeof(*qp));
 
+    errno = qp ? errno : ENOMEM;
     if (qp)
         *qp = (struct ibv_qp){.context = pd->context, .pd = pd, .qp_num = 17};
     return qp;
