@@ -111,12 +111,12 @@ make_program() { # NAME SOURCE
     chmod +x "$there/$1"
 }
 
-# Example 10 on a machine with 32 NICs and 8 GPUs.
+# Example 10 on a machine with 32 NICs and 8 GPUs. DEAD_NIC: registers nothing.
 make_nearest() {
     local nics
     [[ -x $BUILD_DIR/examples/10-nearest ]] && "$here/documents/machine" "$there/rails" rails || return
     nics=$(seq -s, -f mlx5_%g 0 31)
-    printf '#!/bin/sh\nHMREG_FAKE_CUDA_DEVICES=8 HMREG_FAKE_NICS=%s LD_PRELOAD=%s LD_LIBRARY_PATH=%s exec %s "$@"\n' \
+    printf '#!/bin/sh\nHMREG_FAKE_CUDA_DEVICES=8 HMREG_FAKE_NICS=$(echo %s | sed "s/\\b${DEAD_NIC:-none}\\b/&:dead/") LD_PRELOAD=%s LD_LIBRARY_PATH=%s exec %s "$@"\n' \
         "$nics" "$fake_nic" "$fakes/cuda" "$BUILD_DIR/examples/10-nearest" >"$there/10-nearest"
 }
 
