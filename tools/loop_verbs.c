@@ -118,7 +118,8 @@ static int connect_to_itself(struct loop *loop, struct ibv_pd *pd, struct loop_w
     init.send_cq = init.recv_cq = loop->cq;
     loop->qp = ibv_create_qp(pd, &init);
     if (!loop->qp)
-        return loop_fail(why, "no queue pair of type RC: %s", strerror(errno));
+        return loop_fail(why, "no queue pair of type RC: %s (%s)", strerror(errno),
+                         strerrorname_np(errno));
     rc = qp_to_init(loop);
     rc = rc ? rc : qp_to_receive(loop);
     rc = rc ? rc : qp_to_send(loop);

@@ -87,7 +87,7 @@ sys.stdin.read()' "$BUILD_DIR/core/libhmreg.so"; }
 
 switches_are_offered() {
     offers "$(sed -nE 's/^    (--[a-z0-9-]+)\) echo HM.*/\1/p' "$simulated")
-        --ze-drivers --cuda-version --rocr-version --functions --folder --version --help" _hmreg_simulated "$simulated" --
+        --nic --ze-drivers --cuda-version --rocr-version --functions --folder --version --help" _hmreg_simulated "$simulated" --
 }
 
 # ---- other shells -------------------------------------------------------------------------

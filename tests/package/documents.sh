@@ -111,12 +111,12 @@ make_program() { # NAME SOURCE
     chmod +x "$there/$1"
 }
 
-# Example 10 on a machine with 32 NICs and 8 GPUs.
+# Example 10 on a machine with 32 NICs and 8 GPUs. DEAD_NIC: registers nothing.
 make_nearest() {
     local nics
     [[ -x $BUILD_DIR/examples/10-nearest ]] && "$here/documents/machine" "$there/rails" rails || return
     nics=$(seq -s, -f mlx5_%g 0 31)
-    printf '#!/bin/sh\nHMREG_FAKE_CUDA_DEVICES=8 HMREG_FAKE_NICS=%s LD_PRELOAD=%s LD_LIBRARY_PATH=%s exec %s "$@"\n' \
+    printf '#!/bin/sh\nHMREG_FAKE_CUDA_DEVICES=8 HMREG_FAKE_NICS=$(echo %s | sed "s/\\b${DEAD_NIC:-none}\\b/&:dead/") LD_PRELOAD=%s LD_LIBRARY_PATH=%s exec %s "$@"\n' \
         "$nics" "$fake_nic" "$fakes/cuda" "$BUILD_DIR/examples/10-nearest" >"$there/10-nearest"
 }
 
@@ -180,7 +180,8 @@ execute() { # VARIABLES COMMAND
     case $2 in
     *'./run '* | *'hmreg/run '* | *.ci/* | apt-get* | cmake* | ldconfig* | *build/release* | *build/fuzz* | *build/dev*)
         folder=$tree bin=$tree/bin machine=() paths=(HOME="$work/user") ;;
-    # Programs that get simulated devices in another way
+    # Programs that get simulated devices in another way; the doctor reads the files of one machine all the same
+    *'hmreg-simulated'*' hmreg doctor'*) machine=("HMREG_DOCTOR_ROOT=$work/machine" FI_PROVIDER=tcp) ;;
     *'hmreg run'* | ./* | *hmreg-simulated* | *HMREG_RUN_MODE* | cc\ *) machine=() ;;
     esac
     [[ $1 == - ]] || IFS=, read -ra with <<<"$1"

@@ -55,6 +55,7 @@ component_is_all_there_is() {
         expected+=("$lib/guest/kmod/"{Makefile,kmod.h,bus.c,memory.c,module.c,pageless.c,peers.c,regions.c})
         ((DOCS)) && expected+=(share/man/man1/hmreg-guest.1)
     fi
+    [[ " $COMPONENTS " != *" verbs "* ]] || expected+=("$lib/nic/fake_nic.so")
     has ze && expected+=("$lib/ze/"{functions,libze_fake.so,libze_fake2.so})
     diff <(printf '%s\n' "${expected[@]}" | LC_ALL=C sort) <(cd "$prefix" && find . ! -type d | sed 's|^./||' | LC_ALL=C sort)
 }
@@ -170,6 +171,44 @@ example_uses_simulated_memory() {
         says 'written into device memory' simulate --cuda 2 -- "$work/device"
 }
 
+# By a program that knows libibverbs only.
+nics_are_listed() {
+    cat >"$work/nics.c" <<'END'
+#include <infiniband/verbs.h>
+#include <stdio.h>
+
+int main(void)
+{
+    struct ibv_device **list = ibv_get_device_list(NULL);
+
+    for (int i = 0; list && list[i]; i++) {
+        struct ibv_context *context = ibv_open_device(list[i]);
+        struct ibv_pd *pd = context ? ibv_alloc_pd(context) : NULL;
+        struct ibv_port_attr port = {.state = IBV_PORT_NOP};
+        char buffer[64];
+
+        if (context)
+            ibv_query_port(context, 1, &port);
+        printf("%s %s %s\n", ibv_get_device_name(list[i]), port.state == IBV_PORT_ACTIVE ? "active" : "not-active",
+               pd && ibv_reg_mr(pd, buffer, sizeof(buffer), 0) ? "registers" : "refuses");
+    }
+    return 0;
+}
+END
+    "$CC" -Wall -Wextra -Werror -o "$work/nics" "$work/nics.c" -libverbs &&
+        runs 2 'other active registers' --nic mlx5_0 --nic other:good -- "$work/nics"
+}
+
+nics_have_states() {
+    diff <(simulate --nic a:down --nic b:dead --nic c:closed --nic d -- "$work/nics" 2>&1) - <<'END'
+hmreg-simulated: simulated devices: NIC a:down, NIC b:dead, NIC c:closed, NIC d
+a not-active registers
+b active refuses
+c not-active refuses
+d active registers
+END
+}
+
 everything() { # WHERE
     local vendor
     for vendor in $vendors; do
@@ -179,6 +218,10 @@ everything() { # WHERE
         check "simulated_$1__program_of_the_guide" guides_program_runs
         check "simulated_$1__hello_of_an_installed_hmreg" hmreg_registers_simulated_memory
         [[ " $COMPONENTS " != *" ofi "* ]] || check "simulated_$1__example_of_an_installed_hmreg" example_uses_simulated_memory
+    fi
+    if [[ " $COMPONENTS " == *" verbs "* && $prefix != *' '* ]]; then
+        check "simulated_$1__nics__are_listed" nics_are_listed
+        check "simulated_$1__nics__have_their_states" nics_have_states
     fi
     check "simulated_$1__names_no_place" names_no_place
     if [[ $(uname -m) == x86_64 ]]; then
@@ -249,6 +292,7 @@ each_switch() {
         *'|'*) echo "$name ${value%%|*}" && echo "$name ${value##*|}" ;;
         DEVICES) echo "$name 0,1" && echo "$name all" ;;
         SIZE | BYTES) echo "$name 64K" ;;
+        NAME\[:STATE]) [[ " $COMPONENTS " != *" verbs "* || $prefix == *' '* ]] || echo "$name mlx5_0:down" ;;
         NAME*) echo "$name zeVirtualMemMap,zeVirtualMemFree" ;;
         CALL*) echo "$name $(head -n 1 "$prefix/$LIBDIR/hmreg-simulated/${vendors%% *}/functions"):1:2:-1" ;;
         *) echo "$name has a value of unknown kind: $value" ;;
@@ -345,7 +389,7 @@ check simulated__no_such_program__127 ends 127 fly-by-night "--$one" 1 fly-by-ni
 check simulated__help says 'Exit status' simulate --help
 check simulated__version says "$VERSION" simulate --version
 check simulated__no_program__says_so ends 125 'no program' "--$one" 1
-check simulated__no_vendor__says_so ends 125 'name at least one of --cuda N, --rocr N, --ze N' true
+check simulated__no_vendor__says_so ends 125 'name at least one of --cuda N, --rocr N, --ze N, --nic NAME' true
 check simulated__unknown_switch__named ends 125 'unknown switch --fly' "--$one" 1 --fly true
 check simulated__no_number__named ends 125 "--$one two: not a number from 0 to" "--$one" two true
 check simulated__too_many__named ends 125 "--$one 9: not a number from 0 to" "--$one" 9 true
@@ -367,6 +411,13 @@ if has cuda; then
     check simulated__vendor_not_installed__named eval \
         'mv "$prefix/$LIBDIR/hmreg-simulated/cuda" "$work/away"; ends 125 "built without that vendor" --cuda 1 true; rc=$?;
          mv "$work/away" "$prefix/$LIBDIR/hmreg-simulated/cuda"; ((!rc))'
+fi
+check simulated__nic_of_no_state__named ends 125 '--nic fly: accepted are good dead no-dmabuf' --nic mlx5_0:fly true
+check simulated__nic_of_no_name__named ends 125 '--nic a b: not NAME[:STATE]' --nic 'a b' true
+if [[ " $COMPONENTS " != *" verbs "* ]]; then
+    check simulated__nic_without_verbs__named ends 125 'built without libibverbs' --nic mlx5_0 true
+else
+    check simulated__nic_in_a_folder_with_a_space__named ends 125 'would divide' --nic mlx5_0 true # "the second"
 fi
 check simulated__each_switch__accepted each_switch_is_accepted
 check simulated__each_setting__has_a_switch settings_have_switches

@@ -108,17 +108,19 @@ static const json_t *proof_at(const json_t *document, const char *fabric, size_t
 static void check_sick(const char *state, const char *did)
 {
     static const char *const names[] = {"mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3"};
-    char text[128], found[256];
+    char text[128], found[256], nics[128];
 
     doctor_begin();
-    test_setenv("HMREG_FAKE_NICS", "mlx5_0,mlx5_1,mlx5_2,mlx5_3");
-    test_setenv("HMREG_FAKE_NIC", state);
     for (int sick = 0; sick < 4; sick++) {
         struct tool tool;
         json_t *described, *finding;
         size_t i, findings = 0;
 
-        test_setenv("HMREG_FAKE_SICK_NIC", names[sick]);
+        nics[0] = '\0';
+        for (int nic = 0; nic < 4; nic++)
+            sprintf(strchr(nics, '\0'), "%s%s:%s", nic ? "," : "", names[nic],
+                    nic == sick ? state : "good");
+        test_setenv("HMREG_FAKE_NICS", nics);
         tool_preload_nic(true);
         tool = tool_run("doctor", "--json", "--patience", TOOL_PATIENCE_HANGS);
         tool_preload_nic(false);
@@ -417,6 +419,8 @@ static const struct {
     {"loopback-failed", 2, "error", NULL, ": the RMA write: the completion says: remote"},
     {"loopback-failed", 2, "crash", NULL, "mlx5_0, mlx5_1 crashed with signal 9 (Killed)"},
     {"loopback-wrong-bytes", 2, "flip", NULL, "after the RMA write: byte 4711 of 65536"},
+    {"loopback-untried", 1, "no-qp", NULL,
+     "no queue pair of type RC: Cannot allocate memory (ENOMEM)"},
     {"loopback-untried", 1, "down", NULL, "none of its 1 ports is active"},
     {"nic-not-opened", 2, "closed", NULL, "could not be opened: Permission denied"},
     {"mr-count-low", 1, "few", NULL, "mlx5_0, mlx5_1 can have 100 regions"},

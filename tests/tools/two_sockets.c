@@ -71,12 +71,49 @@ TEST(picture__as_text__places_paths_and_what_is_broken)
     assert_says(drawn(), "label=\"pci0000:00, NUMA node 0\"");
     assert_says(drawn(), "\"bridge 0000:03:01.0\" -> \"member mlx5_0\"");
     assert_says(drawn(), "\"member cuda 0\" -> \"member mlx5_0\" [constraint=false");
-    assert_says(drawn(), "label=\"dmabuf, proven\"");
+    assert_says(drawn(), "label=\"cuda 0 to mlx5_0: dmabuf, proven\"");
     assert_silent(drawn(), "BROKEN");
+    assert_says(drawn(), "\"member mlx5_0\" [style=filled shape=component fillcolor=\"#cfe4f3\" "
+                         "label=\"NIC\nmlx5_0\n0000:42:00.0\"]");
+    assert_says(drawn(), "the path of a pair, proven by a transfer</td>");
     test_setenv("HMREG_FAKE_NIC", "no-dmabuf");
     draw(2);
-    assert_says(drawn(), "style=dashed arrowhead=tee arrowtail=tee label=\"BROKEN [1]\"");
+    assert_says(drawn(), "style=dashed arrowhead=tee arrowtail=tee label="
+                         "\"cuda 0 to mlx5_0: BROKEN [1]\"");
     assert_says(drawn(), "[1] no path; dmabuf: nic-imports-no-dmabuf; peermem: no-peer-memory\\l");
+}
+
+/* Checks that each text between the two marks in what was drawn is one of the document's picture.
+ */
+static void check_sample(const char *document, const char *before, char end)
+{
+    unsigned checked = 0;
+
+    for (const char *at = drawn(); (at = strstr(at, before)); checked++) {
+        char words[128];
+
+        at += strlen(before);
+        snprintf(words, sizeof(words), ">%.*s</text>", (int)(strchr(at, end) - at), at);
+        assert_says(document, words);
+    }
+    assert_true(checked >= 2);
+}
+
+/* docs/doctor.md shows this machine. */
+TEST(picture__of_the_document__is_what_is_drawn)
+{
+    static char document[1 << 16];
+    FILE *file = fopen(getenv("SAMPLE"), "r");
+
+    assert_non_null(file);
+    document[fread(document, 1, sizeof(document) - 1, file)] = '\0';
+    fclose(file);
+    begin("machine.dot");
+    test_setenv("HMREG_FAKE_NICS", "mlx5_0,mlx5_4:dead");
+    draw(2); /* FI_PROVIDER names none that could move the bytes instead */
+    check_sample(document, "fontcolor=\"#005a8c\" style=solid label=\"", '"');
+    check_sample(document, "<td align=\"left\">", '<');
+    assert_says(document, ">cuda 0 to mlx5_4: BROKEN [1]</text>");
 }
 
 /* dot from PATH draws; without it, the command says what to do, before the proofs. */

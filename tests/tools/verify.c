@@ -404,9 +404,7 @@ TEST(check__another_nic_ends_who_opens_it__ok)
     if (!getenv("FAKE_NIC_LIBRARY"))
         test_skip("the simulated NIC is run with CUDA's test");
     test_setenv("HMREG_IFACES", "system");
-    test_setenv("HMREG_FAKE_NICS", "mlx5_0,mlx5_1");
-    test_setenv("HMREG_FAKE_SICK_NIC", "mlx5_0");
-    test_setenv("HMREG_FAKE_NIC", "fatal");
+    test_setenv("HMREG_FAKE_NICS", "mlx5_0:fatal,mlx5_1");
     tool_preload_nic(true);
     tool = tool_run("verify", "--check", "verbs:mlx5_1/system/host/usual", "--check",
                     "verbs:mlx5_1/system/host/proof");

@@ -4,26 +4,31 @@
 # driver's functions count the calls of each process, so the figures come from no library.
 tracing=/sys/kernel/tracing
 probes=$tracing/events/unmodified
+made='hist:keys=common_pid.execname:size=4096 if region < 18446744073709547520' # less than an ERR_PTR()
 
 kernel_starts_counting() {
     [[ -e $tracing/kprobe_events ]] || mount -t tracefs tracefs "$tracing" || return
     echo 'p:unmodified/reg rxe_reg_user_mr bytes=$arg3:u64' >>"$tracing/kprobe_events" &&
         echo 'p:unmodified/dereg rxe_dereg_mr' >>"$tracing/kprobe_events" &&
+        echo 'r:unmodified/made rxe_reg_user_mr region=$retval:u64' >>"$tracing/kprobe_events" &&
+        echo "$made" >"$probes/made/trigger" &&
         echo 'hist:keys=common_pid.execname:vals=bytes:size=4096' >"$probes/reg/trigger" &&
         echo 'hist:keys=common_pid.execname:size=4096' >"$probes/dereg/trigger"
 }
 
 kernel_stops_counting() {
+    echo "!$made" >"$probes/made/trigger"
     echo '!hist:keys=common_pid.execname:vals=bytes:size=4096' >"$probes/reg/trigger"
     echo '!hist:keys=common_pid.execname:size=4096' >"$probes/dereg/trigger"
-    printf -- '-:unmodified/%s\n' reg dereg >>"$tracing/kprobe_events"
+    printf -- '-:unmodified/%s\n' reg dereg made >>"$tracing/kprobe_events"
 }
 
-# FOLDER: files reg and dereg there, a line "CALLS BYTES PID NAME" for each thread that called. NAME is the
+# FOLDER: files reg, made (of reg, those that succeeded) and dereg there, a line "CALLS BYTES PID NAME" for each thread
+# that called. NAME is the
 # thread's: its executable's, cut to 15 bytes, unless it has one of its own.
 kernel_counts() {
     local event
-    for event in reg dereg; do
+    for event in reg made dereg; do
         sed -nE 's/^\{ common_pid: (.*[^ ]) +\[ *([0-9]+)\] \} hitcount: +([0-9]+)( +bytes: +([0-9]+))?.*/\3 0\5 \2 \1/p' \
             "$probes/$event/hist" >"$1/$event"
     done

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CLOSED "closed to this user"
+
 struct vendor {
     unsigned id;
     const char *name;
@@ -92,7 +94,18 @@ static void fitting_file(const char *pattern, char *buf, size_t size)
     json_decref(names);
 }
 
-/* The problems with the vendor's device files: an array like ["missing: /dev/kfd"]. */
+/* "/dev/kfd is root:render 0660, closed to this user" */
+static json_t *closed_words(const char *path)
+{
+    json_t *access = root_access(path);
+    json_t *words = doc_format("%s is %s:%s %s, " CLOSED, path, doc_words(access, "owner"),
+                               doc_words(access, "group"), doc_words(access, "mode"));
+
+    json_decref(access);
+    return words;
+}
+
+/* The problems with the vendor's device files: an array like ["/dev/kfd is missing"]. */
 static json_t *lacking_files(const struct vendor *vendor)
 {
     json_t *lacking = doc_array();
@@ -103,7 +116,7 @@ static json_t *lacking_files(const struct vendor *vendor)
         if (!path[0])
             doc_add(lacking, doc_format("/dev/%s is missing", vendor->files[i]));
         else if (!root_opens("%s", path))
-            doc_add(lacking, doc_format("%s is closed to this user", path));
+            doc_add(lacking, closed_words(path));
     }
     return lacking;
 }
@@ -208,13 +221,28 @@ static void report(const json_t *gpu, const char *code, const char *where, const
                                                 .rest = rest});
 }
 
-static void judge_files(const json_t *gpu, json_t *findings)
+static bool is_any_closed(const json_t *lacking)
 {
-    struct names names = {.count = 0};
-    char rest[256];
+    const json_t *file;
 
-    names_add_list(&names, json_object_get(gpu, "files_lacking"));
-    snprintf(rest, sizeof(rest), ": %s.", names_text(&names));
+    doc_each(file, lacking)
+        if (strstr(json_string_value(file), CLOSED))
+            return true;
+    return false;
+}
+
+static void judge_files(const json_t *facts, const json_t *gpu, json_t *findings)
+{
+    const json_t *process = json_object_get(facts, "process");
+    const json_t *lacking = json_object_get(gpu, "files_lacking");
+    struct names names = {.count = 0};
+    char rest[400], you[80] = "";
+
+    names_add_list(&names, lacking);
+    if (is_any_closed(lacking))
+        snprintf(you, sizeof(you), "; you are %.32s (uid %" PRIu64 ")", doc_words(process, "user"),
+                 doc_number(process, "uid"));
+    snprintf(rest, sizeof(rest), ": %.300s%s.", names_text(&names), you);
     report(gpu, "gpu-no-node", "/dev", rest, findings);
 }
 
@@ -233,7 +261,7 @@ static void judge_absent(const json_t *facts, const json_t *gpu, json_t *finding
                  vendor->drivers[1] ? " or " : "", vendor->drivers[1] ? vendor->drivers[1] : "");
         report(gpu, "gpu-no-driver", where, rest, findings);
     } else if (json_array_size(json_object_get(gpu, "files_lacking"))) {
-        judge_files(gpu, findings);
+        judge_files(facts, gpu, findings);
     } else {
         snprintf(rest, sizeof(rest), ": its driver is there, and %s cannot use it: %s.", iface,
                  why_unusable(facts, iface));

@@ -21,8 +21,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MANY_PAIRS 8 /* with more, only broken edges have words */
-#define WRAP       90
+#define WRAP      90
+#define GPU_SHAPE "shape=box fillcolor=\"" GPU_COLOUR "\""
+#define NIC_SHAPE "shape=component fillcolor=\"" NIC_COLOUR "\"" /* a card with its connectors */
+
+#define GPU_COLOUR    "#fdf3c4"
+#define NIC_COLOUR    "#cfe4f3"
+#define PATH_COLOUR   "#0072b2"
+#define BROKEN_COLOUR "#d55e00"
+#define PCI_COLOUR    "#6e7781"
 
 /* ---- Graphviz's language ---------------------------------------------------------------- */
 
@@ -60,10 +67,9 @@ static void draw_member(FILE *out, const json_t *member)
 
     fputs("    ", out);
     name_node(out, "member", doc_words(member, "name"));
-    fprintf(out, " [shape=box style=\"filled%s\" fillcolor=\"%s\" label=", nic ? ",rounded" : "",
-            nic ? "#cfe4f3" : "#fdf3c4");
-    snprintf(words, sizeof(words), "%.64s%s\n%.32s", doc_words(member, "name"),
-             doc_is(member, "simulated") ? ", simulated" : "",
+    fprintf(out, " [style=filled %s label=", nic ? NIC_SHAPE : GPU_SHAPE);
+    snprintf(words, sizeof(words), "%s\n%.64s%s\n%.32s", nic ? "NIC" : "GPU",
+             doc_words(member, "name"), doc_is(member, "simulated") ? ", simulated" : "",
              doc_has(member, "pci") ? doc_words(member, "pci") : "no PCI address");
     quote(out, words);
     fputs("]\n", out);
@@ -86,12 +92,13 @@ static void draw_place(FILE *out, const json_t *bridges, const json_t *member, j
             name_node(out, "bridge", pci);
             fputs(" [shape=ellipse label=", out);
             quote(out, pci);
-            fprintf(out, "%s]\n", redirects ? " xlabel=\"ACS: sends up\" color=\"#d55e00\"" : "");
+            fprintf(out, "%s]\n",
+                    redirects ? " xlabel=\"ACS: sends up\" color=\"" BROKEN_COLOUR "\"" : "");
             fputs("    ", out);
             name_node(out, first ? "root" : "bridge", above);
             fputs(" -> ", out);
             name_node(out, "bridge", pci);
-            fputs(" [dir=none color=\"#6e7781\"]\n", out);
+            fputs(" [dir=none color=\"" PCI_COLOUR "\"]\n", out);
         }
         above = pci;
         first = false;
@@ -100,7 +107,7 @@ static void draw_place(FILE *out, const json_t *bridges, const json_t *member, j
     name_node(out, first ? "root" : "bridge", above);
     fputs(" -> ", out);
     name_node(out, "member", doc_words(member, "name"));
-    fputs(" [dir=none color=\"#6e7781\"]\n", out);
+    fputs(" [dir=none color=\"" PCI_COLOUR "\"]\n", out);
 }
 
 static void label_root(FILE *out, const json_t *member)
@@ -188,23 +195,32 @@ static size_t note_of(json_t *notes, const char *words)
     return i + 1;
 }
 
-static void draw_pair(FILE *out, const json_t *pair, bool brief, json_t *notes)
+/* The name of a line: lines cross, and run beside each other. */
+static void name_pair(const json_t *pair, const char *broken, json_t *notes, char words[192])
+{
+    int used =
+        snprintf(words, 192, "%.64s to %.64s: ", doc_words(pair, "device"), doc_words(pair, "nic"));
+
+    if (broken[0])
+        snprintf(words + used, 192 - (size_t)used, "BROKEN [%zu]", note_of(notes, broken));
+    else
+        snprintf(words + used, 192 - (size_t)used, "%.16s, %sproven", doc_words(pair, "path"),
+                 strcmp(result_of(pair), "proven") ? "not " : "");
+}
+
+static void draw_pair(FILE *out, const json_t *pair, json_t *notes)
 {
     bool proven = !strcmp(result_of(pair), "proven");
-    char broken[256], words[64] = "";
+    char broken[256], words[192];
 
     describe_break(pair, broken);
-    if (broken[0])
-        snprintf(words, sizeof(words), "BROKEN [%zu]", note_of(notes, broken));
-    else if (!brief)
-        snprintf(words, sizeof(words), "%.16s%s", doc_words(pair, "path"),
-                 proven ? ", proven" : ", not proven");
+    name_pair(pair, broken, notes, words);
     fputs("  ", out);
     name_node(out, "member", doc_words(pair, "device"));
     fputs(" -> ", out);
     name_node(out, "member", doc_words(pair, "nic"));
     fprintf(out, " [constraint=false dir=both penwidth=2 color=\"%s\" fontcolor=\"%s\" %s label=",
-            broken[0] ? "#d55e00" : "#0072b2", broken[0] ? "#a33d00" : "#005a8c",
+            broken[0] ? BROKEN_COLOUR : PATH_COLOUR, broken[0] ? "#a33d00" : "#005a8c",
             broken[0] ? "style=dashed arrowhead=tee arrowtail=tee"
             : proven  ? "style=solid"
                       : "style=dotted");
@@ -219,9 +235,9 @@ static void draw_pairs(FILE *out, const json_t *pairs)
     size_t i;
 
     doc_each(pair, pairs)
-        draw_pair(out, pair, json_array_size(pairs) > MANY_PAIRS, notes);
+        draw_pair(out, pair, notes);
     if (json_array_size(notes))
-        fputs("  notes [shape=note color=\"#d55e00\" label=\"", out);
+        fputs("  notes [shape=note color=\"" BROKEN_COLOUR "\" label=\"", out);
     json_array_foreach(notes, i, note)
         fprintf(out, "[%zu] %s\\l", i + 1, json_string_value(note));
     if (json_array_size(notes))
@@ -248,14 +264,37 @@ static void draw_title(FILE *out, const json_t *document)
         *at = '\n';
         space = at + 1;
     }
-    snprintf(
-        words + strlen(words), sizeof(words) - strlen(words),
-        "\nhmreg doctor %.32s on Linux %.64s. Solid: proven by a transfer; dotted: not proven; "
-        "dashed: broken.",
-        doc_words(document, "hmreg"), doc_words(kernel, "release"));
+    snprintf(words + strlen(words), sizeof(words) - strlen(words),
+             "\nhmreg doctor %.32s on Linux %.64s", doc_words(document, "hmreg"),
+             doc_words(kernel, "release"));
     fputs("  label=", out);
     quote(out, words);
     fputc('\n', out);
+}
+
+static void draw_legend(FILE *out)
+{
+    static const struct {
+        const char *sample, *colour, *behind, *words;
+    } rows[] = {
+        {"GPU", "black", GPU_COLOUR, "a device"},
+        {"NIC", "black", NIC_COLOUR, "an RDMA device"},
+        {"0000:01:00.0", "black", "white", "a PCI bridge"},
+        {"────", PCI_COLOUR, "white", "PCI Express"},
+        {"━━━━", PATH_COLOUR, "white", "the path of a pair, proven by a transfer"},
+        {"┈┈┈┈", PATH_COLOUR, "white", "the path of a pair, not proven"},
+        {"╌╌╌╌", BROKEN_COLOUR, "white", "no path, or a transfer failed: [1] has the reason"},
+    };
+
+    fputs("  legend [shape=plain label=<<table border=\"0\" cellborder=\"1\" cellspacing=\"0\">\n"
+          "    <tr><td colspan=\"2\">Legend</td></tr>\n",
+          out);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        fprintf(out,
+                "    <tr><td bgcolor=\"%s\"><font color=\"%s\">%s</font></td>"
+                "<td align=\"left\">%s</td></tr>\n",
+                rows[i].behind, rows[i].colour, rows[i].sample, rows[i].words);
+    fputs("  </table>>]\n", out);
 }
 
 static void draw(FILE *out, const json_t *document)
@@ -271,6 +310,7 @@ static void draw(FILE *out, const json_t *document)
     draw_title(out, document);
     draw_tree(out, json_object_get(facts, "topology"));
     draw_pairs(out, json_object_get(facts, "pairs"));
+    draw_legend(out);
     fputs("}\n", out);
 }
 

@@ -15,7 +15,7 @@
 
 #define KERNEL_ENOTSUPP 524 /* kernel-internal, leaks to user space */
 
-enum of { ANY, HOST, DEVICE, DMABUF };
+enum of { ANY, HOST, DEVICE, DMABUF, REREG };
 
 static const struct entry {
     int error;
@@ -43,6 +43,8 @@ static const struct entry {
     {EINVAL, ANY, NULL, "An argument is not accepted.",
      "Remote write and atomic rights need IBV_ACCESS_LOCAL_WRITE; the length must not be 0; some "
      "rights depend on the device."},
+    {EOPNOTSUPP, REREG, NULL, "This driver has no rereg.",
+     "Deregister the region, and register the memory anew."},
     {EOPNOTSUPP, DMABUF, "nic-imports-no-dmabuf", "The NIC's driver imports no dmabufs.", NULL},
     {EPROTONOSUPPORT, DMABUF, "nic-imports-no-dmabuf", "The NIC's driver imports no dmabufs.",
      NULL},
@@ -58,15 +60,33 @@ static const struct entry {
      "Unbind memory windows, and wait for what uses the region."},
 };
 
+static bool is_device(const struct record_key *key)
+{
+    return key->iface != HMREG_IFACE_SYSTEM && key->iface < HMREG_IFACE_COUNT;
+}
+
 static bool fits(const struct entry *entry, const struct record_key *key)
 {
-    bool dmabuf = key->call == RECORD_REG_DMABUF_MR;
-    bool device = key->iface != HMREG_IFACE_SYSTEM && key->iface < HMREG_IFACE_COUNT;
-
     if (entry->error != key->error)
         return false;
-    return entry->of == ANY || (entry->of == DMABUF && dmabuf) || (entry->of == DEVICE && device) ||
-           (entry->of == HOST && key->iface == HMREG_IFACE_SYSTEM);
+    switch (entry->of) {
+    case HOST:
+        return key->iface == HMREG_IFACE_SYSTEM;
+    case DEVICE:
+        return is_device(key);
+    case DMABUF:
+        return key->call == RECORD_REG_DMABUF_MR;
+    case REREG:
+        return key->call == RECORD_REREG_MR;
+    default:
+        return true;
+    }
+}
+
+bool failure_wants_gpu(const struct record_key *key)
+{
+    return is_device(key) && key->how == RECORD_PASSED && key->call != RECORD_REG_DMABUF_MR &&
+           key->call != RECORD_REREG_MR;
 }
 
 struct failure failure_of(const struct record_key *key)

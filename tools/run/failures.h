@@ -7,6 +7,8 @@
 
 #include "preload/record_layout.h"
 
+#include <stdbool.h>
+
 struct failure {
     const char *text;    /* a sentence */
     const char *remedy;  /* what to do; often a finding's of the doctor */
@@ -15,5 +17,7 @@ struct failure {
 
 /* Of a key whose error is not 0. */
 struct failure failure_of(const struct record_key *key);
+/* Would hmreg run --gpu have registered this memory of a device by a dmabuf? */
+bool failure_wants_gpu(const struct record_key *key);
 
 #endif

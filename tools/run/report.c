@@ -106,7 +106,12 @@ static json_t *describe_failure(const struct trace_view *view, const struct view
     doc_set(made, "code", doc_made(json_integer(-row->key.error)));
     doc_set(made, "name", doc_text(name ? name : "?"));
     doc_set(made, "text", doc_text(failure.text));
-    doc_set(made, "remedy", doc_text(failure.remedy));
+    doc_set(made, "remedy",
+            doc_format("%s%s",
+                       !(view->mode & RECORD_MODE_GPU) && failure_wants_gpu(&row->key)
+                           ? "hmreg run --gpu registers memory of devices by a dmabuf. Or: "
+                           : "",
+                       failure.remedy));
     doc_set(made, "finding", failure.finding ? doc_text(failure.finding) : json_null());
     return made;
 }

@@ -52,6 +52,28 @@ static const char *memory_words(const json_t *row, char buf[32])
     return buf;
 }
 
+/* ", remote, on mlx5_0, by program": what else tells one row from another. */
+static const char *rest_words(const json_t *row, char buf[160])
+{
+    bool nic = doc_has(row, "nic"), caller = doc_has(row, "caller");
+
+    snprintf(buf, 160, ", %s%s%.64s%s%.64s", doc_words(row, "rights"), nic ? ", on " : "",
+             doc_words(row, "nic"), caller ? ", by " : "", file_name(doc_words(row, "caller")));
+    return buf;
+}
+
+/* What a count begins with: some were not recorded for want of room. */
+static const char *least(const json_t *process)
+{
+    static const char *const kinds[] = {"registrations", "regions", "ranges"};
+    const json_t *lost = json_object_get(process, "not_recorded");
+
+    for (size_t i = 0; i < COUNT(kinds); i++)
+        if (doc_number(lost, kinds[i]))
+            return "at least ";
+    return "";
+}
+
 /* ---- registrations ----------------------------------------------------------------------- */
 
 static const char *cell_memory(const json_t *row, char buf[CELL], json_t *notes)
@@ -122,19 +144,19 @@ static void print_registrations(const json_t *process)
                         count_words(left_out, "registration", count), time_words(ns, buf));
 }
 
-static void print_failure(const json_t *failure)
+static void print_failure(const json_t *process, const json_t *failure)
 {
-    bool finding = doc_has(failure, "finding"), caller = doc_has(failure, "caller");
-    char memory[32], size[32], count[64];
+    bool finding = doc_has(failure, "finding"), passed = doc_equals(failure, "how", "passed on");
+    char memory[32], size[32], count[64], rest[160];
 
-    print_paragraph("failed: ", "%s of %s memory, from %s%s%s, %s: %s. %s %s%s%s%s",
-                    doc_words(failure, "call"), memory_words(failure, memory),
-                    doc_bytes_words(doc_number(failure, "size_from"), size), caller ? ", by " : "",
-                    file_name(doc_words(failure, "caller")),
-                    count_words(doc_number(failure, "count"), "time", count),
-                    doc_words(failure, "name"), doc_words(failure, "text"),
-                    doc_words(failure, "remedy"), finding ? " (hmreg doctor --explain " : "",
-                    doc_words(failure, "finding"), finding ? ")" : "");
+    print_paragraph(
+        "failed: ", "%s%s of %s memory, from %s%s, %s%s: %s. %s %s%s%s%s",
+        doc_words(failure, "call"), passed ? "" : " by hmreg", memory_words(failure, memory),
+        doc_bytes_words(doc_number(failure, "size_from"), size), rest_words(failure, rest),
+        least(process), count_words(doc_number(failure, "count"), "time", count),
+        doc_words(failure, "name"), doc_words(failure, "text"), doc_words(failure, "remedy"),
+        finding ? " (hmreg doctor --explain " : "", doc_words(failure, "finding"),
+        finding ? ")" : "");
 }
 
 static void print_failures(const json_t *process)
@@ -142,7 +164,7 @@ static void print_failures(const json_t *process)
     const json_t *failure;
 
     doc_each(failure, json_object_get(process, "failures"))
-        print_failure(failure);
+        print_failure(process, failure);
 }
 
 /* ---- what could be better ---------------------------------------------------------------- */
@@ -154,8 +176,8 @@ static void print_left(const json_t *process)
     char bytes[32], count[64];
 
     if (doc_number(totals, "left"))
-        print_paragraph(runs ? "registered now: " : "never deregistered: ", "%s of %s",
-                        count_words(doc_number(totals, "left"), "region", count),
+        print_paragraph(runs ? "registered now: " : "never deregistered: ", "%s%s of %s",
+                        least(process), count_words(doc_number(totals, "left"), "region", count),
                         doc_bytes_words(doc_number(totals, "left_bytes"), bytes));
 }
 
@@ -173,26 +195,26 @@ static const char *looked_words(const json_t *row, char buf[96])
 
 static void print_freed(const json_t *process)
 {
-    char bytes[32], memory[32], count[64], looked[96];
+    char bytes[32], memory[32], count[64], looked[96], rest[160];
     const json_t *row;
 
     doc_each(row, json_object_get(process, "registrations"))
         if (doc_number(row, "freed"))
             print_paragraph("freed while registered: ",
-                            "%s of %s memory, from %s, registered by %s%s. The NIC still reaches "
-                            "the old pages: deregister first.",
-                            count_words(doc_number(row, "freed"), "range", count),
+                            "%s%s of %s memory, from %s%s%s. The NIC still reaches the old pages: "
+                            "deregister first.",
+                            least(process), count_words(doc_number(row, "freed"), "range", count),
                             memory_words(row, memory),
                             doc_bytes_words(doc_number(row, "size_from"), bytes),
-                            doc_has(row, "caller") ? file_name(doc_words(row, "caller")) : "?",
-                            looked_words(row, looked));
+                            rest_words(row, rest), looked_words(row, looked));
 }
 
-static void print_savings(const json_t *again, bool watched)
+static void print_savings(const json_t *process, const json_t *again, bool watched)
 {
+    const char *bound = least(process);
     char count[64], time[32];
 
-    print_paragraph("a cache would save: ", "%s%s, %s%s.", watched ? "" : "at most ",
+    print_paragraph("a cache would save: ", "%s%s, %s%s.", bound[0] || watched ? bound : "at most ",
                     count_words(doc_number(again, "saved"), "registration", count),
                     time_words(doc_number(again, "saved_ns"), time),
                     watched ? ""
@@ -221,11 +243,11 @@ static void print_again(const json_t *process)
                  " libfabric made %" PRIu64 " of them for itself, as its provider ofi_rxm does.",
                  own);
     print_paragraph("registered again: ",
-                    "%s repeated earlier ones of the same range%s and rights, and took %s.%s",
-                    count_words(all, "registration", count), watched ? ", memory" : "",
-                    time_words(doc_number(again, "ns"), buf), words);
+                    "%s%s repeated earlier ones of the same range%s and rights, and took %s.%s",
+                    least(process), count_words(all, "registration", count),
+                    watched ? ", memory" : "", time_words(doc_number(again, "ns"), buf), words);
     if (doc_number(again, "saved"))
-        print_savings(again, watched);
+        print_savings(process, again, watched);
     rows = first_of(json_object_get(again, "ranges"), MOST_RANGES);
     print_rows(ranges, rows);
     json_decref(rows);
@@ -268,12 +290,14 @@ static void print_process(const json_t *process)
     print_heading("Process %" PRIu64 "%s%s, %s, %s", doc_number(process, "pid"),
                   doc_has(process, "rank") ? ", rank " : "", doc_words(process, "rank"),
                   doc_words(process, "program"), doc_words(process, "state"));
-    print_paragraph("", "%s of %s, %" PRIu64 " failed; %s. %s, %s.",
+    print_paragraph("", "%s%s of %s, %" PRIu64 " failed; %s. %s, %s.%s", least(process),
                     count_words(doc_number(totals, "registrations"), "registration", made),
                     doc_bytes_words(doc_number(totals, "bytes"), bytes),
                     doc_number(totals, "failures"), time_words(doc_number(totals, "ns"), took),
                     count_words(doc_number(totals, "deregistrations"), "deregistration", gone),
-                    time_words(doc_number(totals, "deregistration_ns"), ended));
+                    time_words(doc_number(totals, "deregistration_ns"), ended),
+                    least(process)[0] ? " The trace file was full: each count is at least so much."
+                                      : "");
     print_registrations(process);
     print_failures(process);
     print_left(process);

@@ -24,6 +24,7 @@
 #define cuda_node            CUgraphNode_st
 #define cuda_graphics        CUgraphicsResource_st
 #define cuda_module          CUmod_st
+#define cuda_event           CUevent_st
 #define cuda_external        CUextMemory_st
 #define cuda_external_handle CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st
 #define cuda_external_buffer CUDA_EXTERNAL_MEMORY_BUFFER_DESC_st

@@ -148,6 +148,32 @@ static void *allocate(void *arg)
     return NULL;
 }
 
+static void *ask_an_event(void *arg)
+{
+    struct fixture *fixture = arg;
+    struct cuda_event *event = NULL;
+
+    CU(cu.context_set(fixture->bench.context));
+    if (!cu.event_create(&event, 0))
+        fixture->result = cu.event_query(event);
+    else
+        fixture->result = CUDA_CAPTURE_UNSUPPORTED;
+    return NULL;
+}
+
+TEST(event__another_thread_captures__breaks_it_in_mode_global)
+{
+    struct fixture fixture = begin(CUDA_CAPTURE_GLOBAL);
+
+    test_on_a_thread(ask_an_event, &fixture);
+    assert_int_equal(fixture.result, CUDA_CAPTURE_UNSUPPORTED);
+    end(&fixture, CUDA_CAPTURE_INVALIDATED);
+    fixture = begin(CUDA_CAPTURE_THREAD_LOCAL);
+    test_on_a_thread(ask_an_event, &fixture);
+    assert_int_equal(fixture.result, CUDA_OK);
+    end(&fixture, CUDA_OK);
+}
+
 TEST(alloc__another_thread_captures__breaks_it_in_mode_global)
 {
     struct fixture fixture = begin(CUDA_CAPTURE_GLOBAL);

@@ -444,6 +444,130 @@ TEST(stream__wrong_arguments__refused)
     }
 }
 
+TEST(stream__priority__nearest_of_the_range)
+{
+    struct bench bench = bench_begin();
+    struct cuda_stream *stream = NULL;
+    int least = -99, greatest = 99, priority = 99;
+    unsigned flags = 99;
+
+    CU(cu.priorities(&least, &greatest));
+    assert_true(greatest <= least);
+    CU(cu.stream_create_first(&stream, CUDA_STREAM_NON_BLOCKING, greatest - 100));
+    CU(cu.stream_priority(stream, &priority));
+    assert_int_equal(priority, greatest);
+    CU(cu.stream_flags(stream, &flags));
+    assert_int_equal(flags, CUDA_STREAM_NON_BLOCKING);
+    assert_int_equal(cu.stream_priority(stream, NULL), CUDA_INVALID_VALUE);
+    CU(cu.stream_destroy(stream));
+}
+
+/* ---- events ----------------------------------------------------------------------------- */
+
+static void check_ready_once_done(struct cuda_event *event)
+{
+    unsigned result = cu.event_query(event);
+
+    if (cu.fake) /* a real device may be done by now */
+        assert_int_equal(result, CUDA_NOT_READY);
+    while (result) {
+        assert_int_equal(result, CUDA_NOT_READY);
+        result = cu.event_query(event);
+    }
+}
+
+TEST(event__of_a_copy__ready_when_it_is_done)
+{
+    struct bench bench = bench_begin();
+    unsigned long long one = cu_alloc(MIB), other = cu_alloc(MIB);
+    struct cuda_stream *stream = NULL, *second = NULL;
+    struct cuda_event *event = NULL, *after = NULL;
+
+    CU(cu.stream_create(&stream, 1));
+    CU(cu.stream_create(&second, 1));
+    CU(cu.event_create(&event, CUDA_EVENT_DISABLE_TIMING));
+    CU(cu.event_create(&after, CUDA_EVENT_DISABLE_TIMING));
+    CU(cu.event_query(event)); /* never recorded */
+    CU(cu.event_wait(event));
+    CU(cu.set_async(one, 7, MIB, stream));
+    CU(cu.copy_on_device_async(other, one, MIB, stream));
+    CU(cu.event_record(event, stream));
+    CU(cu.event_record(after, second)); /* which waits for nothing */
+    CU(cu.event_wait(after));
+    CU(cu.event_query(after));
+    check_ready_once_done(event);
+    CU(cu.copy_on_device_async(other, one, MIB, stream));
+    CU(cu.event_record(event, stream));
+    CU(cu.stream_after(second, event, 0));
+    CU(cu.event_record(after, second));
+    check_ready_once_done(after);
+    CU(cu.event_query(event));
+    CU(cu.copy_on_device_async(other, one, MIB, stream));
+    CU(cu.event_record(event, stream));
+    CU(cu.event_wait(event));
+    CU(cu.event_query(event));
+    CU(cu.event_destroy(event));
+    CU(cu.event_destroy(after));
+    CU(cu.stream_destroy(stream));
+    CU(cu.stream_destroy(second));
+    CU(cu.free(one));
+    CU(cu.free(other));
+}
+
+TEST(event__wrong_arguments__refused)
+{
+    struct bench bench = bench_begin();
+    struct cuda_stream *stream = NULL, *others = NULL;
+    struct cuda_event *event = NULL;
+    struct cuda_context *other = NULL;
+
+    assert_int_equal(cu.event_create(NULL, 0), CUDA_INVALID_VALUE);
+    assert_int_equal(cu.event_create(&event, 8), CUDA_INVALID_VALUE);
+    assert_int_equal(cu.event_create(&event, CUDA_EVENT_INTERPROCESS), CUDA_INVALID_VALUE);
+    assert_null(event);
+    CU(cu.stream_create(&stream, 0));
+    CU(cu.event_create(&event, 0));
+    assert_int_equal(cu.stream_after(stream, event, 2), CUDA_INVALID_VALUE);
+    CU(cu.stream_after(stream, event, 0)); /* never recorded: nothing to wait for */
+    CU(cu.context_create(&other, 0, 0));
+    CU(cu.stream_create(&others, 0));
+    assert_int_equal(cu.event_record(event, others), CUDA_INVALID_HANDLE);
+    CU(cu.stream_after(others, event, 0));
+    CU(cu.stream_destroy(others));
+    CU(cu.context_destroy(other));
+    CU(cu.event_destroy(event));
+    CU(cu.stream_destroy(stream));
+    if (cu.fake) { /* undefined in a real driver */
+        assert_int_equal(cu.event_destroy(event), CUDA_INVALID_HANDLE);
+        assert_int_equal(cu.event_query(event), CUDA_INVALID_HANDLE);
+        assert_int_equal(cu.event_wait(event), CUDA_INVALID_HANDLE);
+        assert_int_equal(cu.event_record(event, NULL), CUDA_INVALID_HANDLE);
+    }
+}
+
+TEST(event__time_between_two__of_recorded_ones)
+{
+    struct bench bench = bench_begin();
+    struct cuda_event *start = NULL, *end = NULL, *untimed = NULL;
+    float ms = -1;
+
+    CU(cu.event_create(&start, 0));
+    CU(cu.event_create(&end, 0));
+    CU(cu.event_create(&untimed, CUDA_EVENT_DISABLE_TIMING));
+    assert_int_equal(cu.event_time(&ms, start, end), CUDA_INVALID_HANDLE);
+    CU(cu.event_record(start, NULL));
+    CU(cu.event_record(end, NULL));
+    CU(cu.event_record(untimed, NULL));
+    CU(cu.context_wait());
+    assert_int_equal(cu.event_time(&ms, start, untimed), CUDA_INVALID_HANDLE);
+    assert_int_equal(ms, -1);
+    CU(cu.event_time(&ms, start, end));
+    assert_true(ms >= 0);
+    CU(cu.event_destroy(start));
+    CU(cu.event_destroy(end));
+    CU(cu.event_destroy(untimed));
+}
+
 TEST(sync_memops__set__reported)
 {
     struct bench bench = bench_begin();

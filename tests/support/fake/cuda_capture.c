@@ -4,7 +4,8 @@
  * modes of the capture and of the calling thread; a prohibited call fails and invalidates the
  * capture, and so does work in the legacy stream while a blocking stream of the context is being
  * captured, whatever the modes. CUDA lists no unsafe calls: all are that allocate, free, map,
- * create or set something. Queries are not. Only allocations and frees are captured.
+ * create or set something, and those that
+ * ask or wait for an event. Other queries are not. Only allocations and frees are captured.
  */
 #include "tests/support/fake/cuda_fake.h"
 
@@ -87,6 +88,11 @@ static bool is_unsafe(const char *name)
         "cuModuleUnload",
         "cuStreamCreate",
         "cuStreamDestroy_v2",
+        "cuStreamCreateWithPriority",
+        "cuEventCreate",
+        "cuEventDestroy_v2",
+        "cuEventQuery",
+        "cuEventSynchronize",
     };
 
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)

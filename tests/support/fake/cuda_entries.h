@@ -27,6 +27,7 @@ enum {
     CUDA_UNKNOWN_ERROR = 999,
 };
 
+struct cuda_event;
 struct cuda_external;
 struct cuda_graph;
 struct cuda_graph_exec;
@@ -50,6 +51,7 @@ enum {
 };
 
 enum { CUDA_HOSTALLOC_WRITECOMBINED = 4 };
+enum { CUDA_EVENT_BLOCKING_SYNC = 1, CUDA_EVENT_DISABLE_TIMING = 2, CUDA_EVENT_INTERPROCESS = 4 };
 enum { CUDA_GRAPH_AUTO_FREE = 1 };    /* flag of cuGraphInstantiateWithFlags */
 enum { CUDA_HANDLE_POSIX_FD = 1 };    /* memory that can be shared by a descriptor */
 enum { CUDA_EXTERNAL_OPAQUE_FD = 1 }; /* type of a cuda_external_handle */
@@ -164,6 +166,20 @@ struct cuda_multicast_prop {
           (struct cuda_stream * stream, struct cuda_graph * *graph))                               \
     ENTRY(capture_status, cuStreamIsCapturing, (struct cuda_stream * stream, unsigned *status))    \
     ENTRY(stream_query, cuStreamQuery, (struct cuda_stream * stream))                              \
+    ENTRY(stream_create_first, cuStreamCreateWithPriority,                                         \
+          (struct cuda_stream * *stream, unsigned flags, int priority))                            \
+    ENTRY(stream_priority, cuStreamGetPriority, (struct cuda_stream * stream, int *priority))      \
+    ENTRY(stream_flags, cuStreamGetFlags, (struct cuda_stream * stream, unsigned *flags))          \
+    ENTRY(stream_after, cuStreamWaitEvent,                                                         \
+          (struct cuda_stream * stream, struct cuda_event * event, unsigned flags))                \
+    ENTRY(priorities, cuCtxGetStreamPriorityRange, (int *least, int *greatest))                    \
+    ENTRY(set_async, cuMemsetD8Async,                                                              \
+          (unsigned long long addr, unsigned char value, size_t size, struct cuda_stream *stream)) \
+    ENTRY(event_create, cuEventCreate, (struct cuda_event * *event, unsigned flags))               \
+    ENTRY(event_destroy, cuEventDestroy_v2, (struct cuda_event * event))                           \
+    ENTRY(event_record, cuEventRecord, (struct cuda_event * event, struct cuda_stream * stream))   \
+    ENTRY(event_query, cuEventQuery, (struct cuda_event * event))                                  \
+    ENTRY(event_wait, cuEventSynchronize, (struct cuda_event * event))                             \
     ENTRY(reserve, cuMemAddressReserve,                                                            \
           (unsigned long long *addr, size_t size, size_t align, unsigned long long wish,           \
            unsigned long long flags))                                                              \
@@ -269,6 +285,8 @@ struct cuda_multicast_prop {
     ENTRY(graph_alloc, cuGraphAddMemAllocNode,                                                     \
           (struct cuda_node * *node, struct cuda_graph * graph, struct cuda_node *const *after,    \
            size_t count, struct cuda_alloc_node *params))                                          \
+    ENTRY(event_time, cuEventElapsedTime,                                                          \
+          (float *ms, struct cuda_event *start, struct cuda_event *end))                           \
     ENTRY(pool_trim, cuMemPoolTrimTo, (struct cuda_pool * pool, size_t keep))                      \
     ENTRY(get_address_old, cuGetProcAddress,                                                       \
           (const char *name, void **out, int version, unsigned long long flags))                   \

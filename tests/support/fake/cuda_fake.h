@@ -5,8 +5,8 @@
  * graphs, cuda_module.c variables of modules and mapped graphics, cuda_library.c those of
  * libraries, cuda_green.c green contexts, cuda_external.c memory of other APIs, cuda_virtual.c
  * virtual memory, cuda_multicast.c multicast objects, cuda_pointer.c what is said about pointers,
- * cuda_export.c the dmabuf export, cuda_stream.c streams, cuda_capture.c their capture,
- * cuda_address.c cuGetProcAddress and older functions.
+ * cuda_export.c the dmabuf export, cuda_stream.c streams, cuda_event.c events, cuda_capture.c their
+ * capture, cuda_address.c cuGetProcAddress and older functions.
  *
  * From the environment, beyond the engine's:
  *   HMREG_FAKE_CUDA_DEVICES=n       devices, else HMREG_FAKE_DEVICES, else 2
@@ -143,6 +143,14 @@ struct memory *fake_cuda_pages(uint64_t addr, size_t len);
 void fake_cuda_lose(struct cuda_context *context);
 /* Finishes the pending copy; false if there is none. */
 bool fake_cuda_arrive(void);
+/* Copies have numbers. That of the pending copy, if work in the stream comes after it; else 0. */
+unsigned long fake_cuda_pending(const struct cuda_stream *stream);
+bool fake_cuda_is_pending(unsigned long copy);
+/* The same, or the copy that cuStreamWaitEvent() made the stream wait for; makes it wait. */
+unsigned long fake_cuda_stream_waits(struct cuda_stream *stream);
+void fake_cuda_stream_wait(struct cuda_stream *stream, unsigned long copy);
+struct cuda_context *fake_cuda_stream_context(const struct cuda_stream *stream,
+                                              struct cuda_context *current);
 /* Work in a stream: CUDA_OK, with *graph if the stream is being captured to one, or the result to
  * return. graph NULL: the call waits or asks, which cannot be captured. */
 unsigned fake_cuda_use(const struct cuda_stream *stream, struct cuda_graph **graph);

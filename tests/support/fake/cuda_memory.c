@@ -426,7 +426,24 @@ static bool may_access(uint64_t addr, size_t size)
 static struct {
     uint64_t dst, src;
     size_t size; /* 0: no copy is pending */
+    const struct cuda_stream *stream;
+    bool blocking; /* the stream is: it may be gone */
+    unsigned long number;
 } late;
+
+bool fake_cuda_is_pending(unsigned long copy)
+{
+    return late.size && late.number == copy;
+}
+
+/* The legacy stream waits for the blocking ones, and they for it. */
+unsigned long fake_cuda_pending(const struct cuda_stream *stream)
+{
+    bool comes_after = stream == late.stream || ((uintptr_t)stream <= 1 && late.blocking) ||
+                       ((uintptr_t)late.stream <= 1 && fake_cuda_is_blocking(stream));
+
+    return late.size && comes_after ? late.number : 0;
+}
 
 bool fake_cuda_arrive(void)
 {
@@ -440,8 +457,11 @@ bool fake_cuda_arrive(void)
 
 /* A copy between device memories returns before its bytes have arrived: the next call that waits
  * moves them. */
-static unsigned copy_late(uint64_t dst, uint64_t src, size_t size)
+static unsigned copy_late(uint64_t dst, uint64_t src, size_t size, const struct cuda_stream *stream)
 {
+    late.stream = stream;
+    late.blocking = fake_cuda_is_blocking(stream);
+    late.number++;
     late.dst = dst;
     late.src = src;
     late.size = size;
@@ -467,7 +487,7 @@ static bool is_sync(uint64_t dst, const struct cuda_context *context)
     return context->flags & CUDA_CONTEXT_SYNC_MEMOPS || (m && m->sync_memops);
 }
 
-static unsigned copy(uint64_t dst, uint64_t src, size_t size)
+static unsigned copy(uint64_t dst, uint64_t src, size_t size, const struct cuda_stream *stream)
 {
     struct cuda_context *context = NULL;
     unsigned result = fake_cuda_context(&context);
@@ -478,7 +498,7 @@ static unsigned copy(uint64_t dst, uint64_t src, size_t size)
     if (!may_access(dst, size) || !may_access(src, size))
         return CUDA_INVALID_VALUE;
     if (size && is_device(dst, size) && is_device(src, size) && !is_sync(dst, context))
-        return copy_late(dst, src, size);
+        return copy_late(dst, src, size, stream);
     return fake_copy(translate(dst), translate(src), size) ? CUDA_INVALID_VALUE : CUDA_OK;
 }
 
@@ -486,7 +506,7 @@ static unsigned copy_now(uint64_t dst, uint64_t src, size_t size)
 {
     unsigned result = fake_cuda_use(NULL, NULL);
 
-    return result ? result : copy(dst, src, size);
+    return result ? result : copy(dst, src, size, NULL);
 }
 
 static bool is_known(uint64_t addr, size_t size)
@@ -514,9 +534,9 @@ static unsigned copy_async(uint64_t dst, uint64_t src, size_t size,
     if (result || graph) /* copies are not captured here */
         return result ? result : CUDA_NOT_SUPPORTED;
     if (!size || !is_known(dst, size) || !is_known(src, size))
-        return copy(dst, src, size);
+        return copy(dst, src, size, stream);
     fake_cuda_arrive();
-    return copy_late(translate(dst), translate(src), size);
+    return copy_late(translate(dst), translate(src), size, stream);
 }
 
 unsigned cuMemcpyAsync(unsigned long long dst, unsigned long long src, size_t size,
@@ -571,17 +591,30 @@ unsigned cuMemcpyDtoD_v2(unsigned long long dst, unsigned long long src, size_t 
     return copy_now(dst, src, size);
 }
 
-unsigned cuMemsetD8_v2(unsigned long long addr, unsigned char value, size_t size)
+/* stream NULL: at once. */
+static unsigned set(uint64_t addr, unsigned char value, size_t size, struct cuda_stream *stream)
 {
-    unsigned char *bytes;
+    unsigned char *bytes = malloc(size ? size : 1);
     unsigned result;
 
-    ENTER();
-    bytes = malloc(size ? size : 1);
     if (!bytes)
         return CUDA_OUT_OF_MEMORY;
     memset(bytes, value, size);
-    result = copy_now(addr, (uintptr_t)bytes, size);
+    result = stream ? copy_async(addr, (uintptr_t)bytes, size, stream)
+                    : copy_now(addr, (uintptr_t)bytes, size);
     free(bytes);
     return result;
+}
+
+unsigned cuMemsetD8_v2(unsigned long long addr, unsigned char value, size_t size)
+{
+    ENTER();
+    return set(addr, value, size, NULL);
+}
+
+unsigned cuMemsetD8Async(unsigned long long addr, unsigned char value, size_t size,
+                         struct cuda_stream *stream)
+{
+    ENTER();
+    return set(addr, value, size, stream);
 }

@@ -9,10 +9,16 @@
 
 struct cuda_stream {
     struct cuda_stream *next;
+    struct cuda_context *context;
     bool blocking; /* the legacy stream waits for it */
+    int priority;
+    unsigned long waits; /* the number of a copy in another stream, 0: for none */
 };
 
+enum { LEAST_PRIORITY = 0, GREATEST_PRIORITY = -5 }; /* the H200's */
+
 static struct cuda_stream *streams;
+static unsigned long default_waits; /* of the streams without a handle */
 
 /* NULL is the default stream; 1 and 2 are the legacy and the per-thread one. */
 bool fake_cuda_is_stream(const struct cuda_stream *stream)
@@ -28,16 +34,38 @@ bool fake_cuda_is_stream(const struct cuda_stream *stream)
 
 bool fake_cuda_is_blocking(const struct cuda_stream *stream)
 {
-    return stream->blocking;
+    return (uintptr_t)stream <= 2 || stream->blocking;
 }
 
-unsigned cuStreamCreate(struct cuda_stream **stream, unsigned flags)
+struct cuda_context *fake_cuda_stream_context(const struct cuda_stream *stream,
+                                              struct cuda_context *current)
+{
+    return (uintptr_t)stream <= 2 ? current : stream->context;
+}
+
+static unsigned long *waits_of(struct cuda_stream *stream)
+{
+    return (uintptr_t)stream <= 2 ? &default_waits : &stream->waits;
+}
+
+void fake_cuda_stream_wait(struct cuda_stream *stream, unsigned long copy)
+{
+    *waits_of(stream) = copy;
+}
+
+unsigned long fake_cuda_stream_waits(struct cuda_stream *stream)
+{
+    unsigned long waits = *waits_of(stream);
+
+    return waits && fake_cuda_is_pending(waits) ? waits : fake_cuda_pending(stream);
+}
+
+static unsigned create(struct cuda_stream **stream, unsigned flags, int priority)
 {
     struct cuda_context *context = NULL;
     struct cuda_stream *made;
     unsigned result;
 
-    ENTER();
     result = fake_cuda_context(&context);
     if (result)
         return result;
@@ -46,10 +74,61 @@ unsigned cuStreamCreate(struct cuda_stream **stream, unsigned flags)
     made = calloc(1, sizeof(*made));
     if (!made)
         return CUDA_OUT_OF_MEMORY;
+    made->context = context;
     made->blocking = flags != CUDA_STREAM_NON_BLOCKING;
+    made->priority = priority > LEAST_PRIORITY      ? LEAST_PRIORITY
+                     : priority < GREATEST_PRIORITY ? GREATEST_PRIORITY
+                                                    : priority;
     made->next = streams;
     streams = made;
     *stream = made;
+    return CUDA_OK;
+}
+
+unsigned cuStreamCreate(struct cuda_stream **stream, unsigned flags)
+{
+    ENTER();
+    return create(stream, flags, LEAST_PRIORITY);
+}
+
+/* A priority beyond the range is the nearest within. */
+unsigned cuStreamCreateWithPriority(struct cuda_stream **stream, unsigned flags, int priority)
+{
+    ENTER();
+    return create(stream, flags, priority);
+}
+
+unsigned cuCtxGetStreamPriorityRange(int *least, int *greatest)
+{
+    struct cuda_context *context = NULL;
+    unsigned result;
+
+    ENTER();
+    result = fake_cuda_context(&context);
+    if (result)
+        return result;
+    if (least)
+        *least = LEAST_PRIORITY;
+    if (greatest)
+        *greatest = GREATEST_PRIORITY;
+    return CUDA_OK;
+}
+
+unsigned cuStreamGetPriority(struct cuda_stream *stream, int *priority)
+{
+    ENTER();
+    if (!priority || !fake_cuda_is_stream(stream))
+        return priority ? CUDA_INVALID_HANDLE : CUDA_INVALID_VALUE;
+    *priority = (uintptr_t)stream <= 2 ? LEAST_PRIORITY : stream->priority;
+    return CUDA_OK;
+}
+
+unsigned cuStreamGetFlags(struct cuda_stream *stream, unsigned *flags)
+{
+    ENTER();
+    if (!flags || !fake_cuda_is_stream(stream))
+        return flags ? CUDA_INVALID_HANDLE : CUDA_INVALID_VALUE;
+    *flags = fake_cuda_is_blocking(stream) ? 0 : CUDA_STREAM_NON_BLOCKING;
     return CUDA_OK;
 }
 

@@ -6,16 +6,15 @@
  * without peer memory. Where the simulated CUDA driver makes descriptors as NVIDIA's does, it
  * attaches the NIC to them, or refuses.
  *
- *     HMREG_FAKE_NICS="mlx5_0,mlx5_1"     their names; none if unset
- *     HMREG_FAKE_DEAD_NIC=mlx5_1          it registers nothing (EIO)
- *     HMREG_FAKE_SICK_NIC=mlx5_1          it alone crashes or hangs; all, if unset
- *     HMREG_FAKE_NIC=STATE                what is wrong with all of them:
+ *     HMREG_FAKE_NICS="mlx5_0,mlx5_1:down"  their names; what is wrong with one; none if unset
+ *     HMREG_FAKE_NIC=STATE                what is wrong with those of which nothing is said:
  *       no-dmabuf   the driver imports no dmabufs      refuse   ...or not this one (524)
  *       down        no port is active                  closed   the device file is not readable
  *       error       operations complete with an error  flip     they complete, a byte is wrong
  *       few         100 regions                        small    regions of up to 1 MiB
+ *       dead        it registers nothing (EIO)         good     nothing
  *       crash       operations end the process         hang     they never return
- *       fatal       opening it ends the process
+ *       fatal       opening it ends the process        no-qp    no queue pair (ENOMEM)
  *       late        writes arrive before the next operation
  *       stay        the doctor's other processes, which prove, never end
  *     HMREG_FAKE_MLX5=FILE                a simulated libmlx5, loaded for them as a driver's
@@ -66,24 +65,28 @@ struct region {
 };
 
 static struct ibv_device devices[MOST_NICS];
+static char states[MOST_NICS][16]; /* empty: as HMREG_FAKE_NIC says */
 static struct verbs_context contexts[MOST_NICS];
 static struct ibv_pd pds[MOST_NICS];
 static struct region *regions[MOST_REGIONS];
 static struct ibv_wc completed;
 static int completions;
 
-static bool is(const char *state)
+static bool is(const struct ibv_device *device, const char *state)
 {
-    const char *set = getenv("HMREG_FAKE_NIC");
+    const char *own = states[device - devices], *all = getenv("HMREG_FAKE_NIC");
 
-    return set && !strcmp(set, state);
+    return !strcmp(own[0] ? own : all ? all : "", state);
 }
 
-static bool is_on(const char *state, const struct ibv_device *device)
+/* Before the devices are listed, too. */
+static bool is_any(const char *state)
 {
-    const char *sick = getenv("HMREG_FAKE_SICK_NIC");
+    const char *all = getenv("HMREG_FAKE_NIC"), *named = getenv("HMREG_FAKE_NICS");
+    char own[24];
 
-    return is(state) && (!sick || !strcmp(sick, device->name));
+    snprintf(own, sizeof(own), ":%s", state);
+    return (all && !strcmp(all, state)) || (named && strstr(named, own));
 }
 
 /* ---- processes that never return --------------------------------------------------------- */
@@ -116,7 +119,7 @@ EXPORTED int poll(struct pollfd *fds, nfds_t count, int timeout)
         *(void **)&real = dlsym(RTLD_NEXT, "poll");
         known = real;
     }
-    if (timeout < LONG_MS || (!is("hang") && !is("stay")))
+    if (timeout < LONG_MS || (!is_any("hang") && !is_any("stay")))
         return real(fds, count, timeout);
     while (!(rc = real(fds, count, 10)) && !stopped)
         stopped = a_child_has_stopped();
@@ -126,7 +129,7 @@ EXPORTED int poll(struct pollfd *fds, nfds_t count, int timeout)
 /* ...and short ones, of a parent that looks again and again, are none then. */
 EXPORTED int nanosleep(const struct timespec *duration, struct timespec *left)
 {
-    if ((is("hang") || is("stay")) && a_child_has_stopped())
+    if ((is_any("hang") || is_any("stay")) && a_child_has_stopped())
         return 0;
     errno = clock_nanosleep(CLOCK_REALTIME, 0, duration, left);
     return errno ? -1 : 0;
@@ -138,7 +141,7 @@ static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port
                       size_t size)
 {
     struct ibv_port_attr filled = {
-        .state = is("down") ? IBV_PORT_DOWN : IBV_PORT_ACTIVE,
+        .state = is(context->device, "down") ? IBV_PORT_DOWN : IBV_PORT_ACTIVE,
         .active_mtu = IBV_MTU_1024,
         .gid_tbl_len = 1,
         .link_layer = IBV_LINK_LAYER_ETHERNET,
@@ -148,11 +151,11 @@ static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port
     return 0;
 }
 
-static void fill_limits(struct ibv_device_attr *out)
+static void fill_limits(const struct ibv_device *device, struct ibv_device_attr *out)
 {
     *out = (struct ibv_device_attr){
-        .max_mr_size = is("small") ? 1 << 20 : UINT64_MAX,
-        .max_mr = is("few") ? 100 : 1 << 20,
+        .max_mr_size = is(device, "small") ? 1 << 20 : UINT64_MAX,
+        .max_mr = is(device, "few") ? 100 : 1 << 20,
         .phys_port_cnt = 1,
     };
 }
@@ -161,13 +164,13 @@ static int query_device_ex(struct ibv_context *context, const struct ibv_query_d
                            struct ibv_device_attr_ex *out, size_t size)
 {
     memset(out, 0, size);
-    fill_limits(&out->orig_attr);
+    fill_limits(context->device, &out->orig_attr);
     return 0;
 }
 
 EXPORTED int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *out)
 {
-    fill_limits(out);
+    fill_limits(context->device, out);
     return 0;
 }
 
@@ -213,11 +216,13 @@ EXPORTED struct ibv_device **ibv_get_device_list(int *count)
 
     load_mlx5();
     for (; list && names && *names && found < MOST_NICS; found++) {
-        size_t length = strcspn(names, ",");
+        size_t length = strcspn(names, ","), name = strcspn(names, ",:");
 
         devices[found].node_type = IBV_NODE_CA;
         devices[found].transport_type = IBV_TRANSPORT_IB;
-        snprintf(devices[found].name, sizeof(devices[found].name), "%.*s", (int)length, names);
+        snprintf(devices[found].name, sizeof(devices[found].name), "%.*s", (int)name, names);
+        name += names[name] == ':';
+        snprintf(states[found], sizeof(states[found]), "%.*s", (int)(length - name), names + name);
         list[found] = &devices[found];
         names += length + (names[length] == ',');
     }
@@ -266,11 +271,11 @@ static void arrive(void)
     posted.bytes = NULL;
 }
 
-static void move(char *to, const char *from, size_t len, bool write)
+static void move(char *to, const char *from, size_t len, bool late)
 {
     pthread_mutex_lock(&posted.lock);
     arrive();
-    posted.bytes = write && is("late") ? malloc(len) : NULL;
+    posted.bytes = late ? malloc(len) : NULL;
     posted.to = to;
     posted.len = len;
     memcpy(posted.bytes ? posted.bytes : to, from, len);
@@ -281,21 +286,23 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 {
     char *local = reach(wr->sg_list->lkey, wr->sg_list->addr, wr->sg_list->length);
     char *remote = reach(wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, wr->sg_list->length);
+    const struct ibv_device *device = qp->context->device;
     bool write = wr->opcode == IBV_WR_RDMA_WRITE;
 
-    if (is_on("crash", qp->context->device))
+    if (is(device, "crash"))
         raise(SIGKILL); /* some libraries catch other signals */
-    if (is_on("hang", qp->context->device))
+    if (is(device, "hang"))
         never_return();
     completed = (struct ibv_wc){.wr_id = wr->wr_id, .status = IBV_WC_SUCCESS};
     completions = 1;
-    if (!local || !remote || is("error")) {
+    if (!local || !remote || is(device, "error")) {
         completed.status = IBV_WC_REM_ACCESS_ERR;
         completed.vendor_err = 0x88;
         return 0;
     }
-    move(write ? remote : local, write ? local : remote, wr->sg_list->length, write);
-    if (is("flip"))
+    move(write ? remote : local, write ? local : remote, wr->sg_list->length,
+         write && is(device, "late"));
+    if (is(device, "flip"))
         (write ? remote : local)[4711] ^= 1;
     return 0;
 }
@@ -314,9 +321,9 @@ EXPORTED struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
     struct verbs_context *context = &contexts[device - devices];
 
-    if (is_on("fatal", device))
+    if (is(device, "fatal"))
         raise(SIGKILL);
-    if (is("closed")) {
+    if (is(device, "closed")) {
         errno = EACCES;
         return NULL;
     }
@@ -367,8 +374,9 @@ EXPORTED int ibv_destroy_cq(struct ibv_cq *cq)
 
 EXPORTED struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
-    struct ibv_qp *qp = calloc(1, sizeof(*qp));
+    struct ibv_qp *qp = is(pd->context->device, "no-qp") ? NULL : calloc(1, sizeof(*qp));
 
+    errno = qp ? errno : ENOMEM;
     if (qp)
         *qp = (struct ibv_qp){.context = pd->context, .pd = pd, .qp_num = 17};
     return qp;
@@ -389,9 +397,7 @@ EXPORTED int ibv_destroy_qp(struct ibv_qp *qp)
 
 static bool is_dead(const struct ibv_pd *pd)
 {
-    const char *dead = getenv("HMREG_FAKE_DEAD_NIC");
-
-    return dead && !strcmp(dead, pd->context->device->name);
+    return is(pd->context->device, "dead");
 }
 
 static struct ibv_mr *add_region(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
@@ -502,11 +508,11 @@ static struct ibv_mr *import(struct ibv_pd *pd, uint64_t offset, size_t length, 
     struct region reached = {.mapped = NULL};
     struct ibv_mr *mr;
 
-    errno = is_dead(pd)       ? EIO
-            : is("no-dmabuf") ? EOPNOTSUPP
-            : fd < 0          ? EBADF
-            : is("refuse")    ? 524
-                              : 0;
+    errno = is_dead(pd)                            ? EIO
+            : is(pd->context->device, "no-dmabuf") ? EOPNOTSUPP
+            : fd < 0                               ? EBADF
+            : is(pd->context->device, "refuse")    ? 524
+                                                   : 0;
     if (!errno && !is_within(fd, offset, length))
         errno = EINVAL;
     if (!errno)
@@ -567,7 +573,7 @@ EXPORTED int ibv_dereg_mr(struct ibv_mr *mr)
 __attribute__((destructor)) static void leave(void)
 {
     char line[256] = "";
-    FILE *file = is("stay") ? fopen("/proc/self/cmdline", "re") : NULL;
+    FILE *file = is_any("stay") ? fopen("/proc/self/cmdline", "re") : NULL;
     size_t length = file ? fread(line, 1, sizeof(line) - 1, file) : 0;
 
     if (file)
