@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The libfabric provider: registers through fi_mr_regattr(). It compiles against any libfabric
- * from 1.17 on and runs with that version or a newer one. ofi_abi.h declares later additions; we
- * use them only if both the loaded library and the API version that the application passed to
- * fi_getinfo() have them, since with an older API version the application's structs lack the
- * newer fields.
+ * from 1.17 on and runs with that version or a newer one. ofi_abi.h declares later additions; they
+ * are used only if both the loaded library and the API version that the application passed to
+ * fi_getinfo() have them: the structs of an older version lack the newer fields.
  */
 #include "core/base/error.h"
 #include "core/base/fault_cause.h"
