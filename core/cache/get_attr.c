@@ -5,6 +5,7 @@
  * segments or ranges is part of the key too: only a get of the same list has its variant.
  */
 #include "core/base/error.h"
+#include "core/base/failure.h"
 #include "core/base/validate.h"
 #include "core/cache/cache_set.h"
 #include "core/cache/cover.h"
@@ -171,6 +172,7 @@ static int get_unusual(struct hmreg_domain *domain, const struct hmreg_mr_attr *
 {
     uint64_t cover = flags & COVER_FLAGS;
     struct attributes own;
+    LOGS_FAILURE_AS("hmreg_mr_get_attr", domain_log(domain));
     int rc = domain_check(domain);
 
     rc = rc ? rc : validate_pointer(mr, "mr");

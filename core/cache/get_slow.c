@@ -16,6 +16,7 @@
 #include "core/cache/get_slow.h"
 
 #include "core/base/error.h"
+#include "core/base/failure.h"
 #include "core/base/uncancelled.h"
 #include "core/base/validate.h"
 #include "core/cache/cover.h"
@@ -589,6 +590,7 @@ int get_past_table(struct hmreg_domain *domain, const void *addr, size_t len, ui
     struct cache_want want = {.start = (uint64_t)(uintptr_t)addr,
                               .end = (uint64_t)(uintptr_t)addr + len,
                               .access = access};
+    LOGS_FAILURE_AS("hmreg_mr_get", domain_log(domain));
     int rc = domain_check(domain);
 
     rc = rc ? rc : validate_pointer(mr, "mr");

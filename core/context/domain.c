@@ -6,6 +6,7 @@
 #include "core/context/domain.h"
 
 #include "core/base/error.h"
+#include "core/base/failure.h"
 #include "core/base/validate.h"
 
 #include <errno.h>
@@ -380,6 +381,11 @@ int hmreg_lib_check(const struct hmreg *lib)
     return context_check(lib);
 }
 
+struct log *hmreg_lib_log(struct hmreg *lib)
+{
+    return lib && process_is(lib->epoch) ? &lib->settings.log : NULL;
+}
+
 int hmreg_config_copy(void *ours, size_t size, const void *callers, const char *type)
 {
     return validate_copy_in(ours, size, callers, size, type);
@@ -392,6 +398,7 @@ void *hmreg_domain_priv(const struct hmreg_domain *domain, const char *provider_
 
 int hmreg_domain_bind(struct hmreg_domain *domain, void *object, uint64_t flags)
 {
+    LOGS_FAILURE(domain_log(domain));
     int rc = domain_check(domain);
 
     rc = rc ? rc : validate_pointer(object, "object");

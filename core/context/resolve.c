@@ -8,7 +8,9 @@
 #include "core/context/resolve.h"
 
 #include "core/base/error.h"
+#include "core/base/failure.h"
 #include "core/base/validate.h"
+#include "core/contract/provider.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -150,6 +152,7 @@ int resolve_fully(struct hmreg *lib, uint64_t addr, size_t len, struct resolved 
 
 int hmreg_query(struct hmreg *lib, const void *addr, size_t len, struct hmreg_mem_info *out)
 {
+    LOGS_FAILURE(hmreg_lib_log(lib));
     struct hmreg_mem_info info = {0};
     struct hmem_device device;
     struct resolved found;

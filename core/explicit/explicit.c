@@ -6,6 +6,7 @@
 #include "core/explicit/explicit.h"
 
 #include "core/base/error.h"
+#include "core/base/failure.h"
 #include "core/base/uncancelled.h"
 #include "core/base/validate.h"
 #include "core/group/group.h"
@@ -76,6 +77,7 @@ int hmreg_mr_regv(struct hmreg_domain *domain, const struct iovec *iov, size_t c
                   uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
                   struct hmreg_mr **mr, void *context)
 {
+    LOGS_FAILURE(domain_log(domain));
     struct request request = {
         .iov = iov,
         .count = count,
@@ -96,6 +98,7 @@ int hmreg_mr_reg(struct hmreg_domain *domain, const void *addr, size_t len, uint
                  uint64_t offset, uint64_t requested_key, uint64_t flags, struct hmreg_mr **mr,
                  void *context)
 {
+    LOGS_FAILURE(domain_log(domain));
     struct iovec iov = {(void *)(uintptr_t)addr, len};
 
     return hmreg_mr_regv(domain, &iov, 1, access, offset, requested_key, flags, mr, context);
@@ -121,6 +124,7 @@ int hmreg_mr_regsgl(struct hmreg_domain *domain, const struct hmreg_segment *seg
                     uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
                     struct hmreg_mr **mr, void *context)
 {
+    LOGS_FAILURE(domain_log(domain));
     struct request request = {
         .access = access,
         .requested_key = requested_key,
@@ -266,6 +270,7 @@ int attributes_not_of_get(const struct attributes *attributes)
 int hmreg_mr_regattr(struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
                      uint64_t flags, struct hmreg_mr **mr)
 {
+    LOGS_FAILURE(domain_log(domain));
     struct attributes own;
     int rc = domain_check(domain);
 
@@ -279,6 +284,7 @@ int hmreg_mr_regattr(struct hmreg_domain *domain, const struct hmreg_mr_attr *ca
 
 int hmreg_mr_close(struct hmreg_mr *mr)
 {
+    LOGS_FAILURE(mr_log(mr));
     struct hmreg_domain *domain;
     struct origin *origin;
     int rc;

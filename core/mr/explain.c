@@ -6,6 +6,7 @@
 #include "core/mr/explain.h"
 
 #include "core/base/error.h"
+#include "core/base/failure.h"
 #include "core/base/process.h"
 #include "core/base/validate.h"
 #include "core/context/resolve.h"
@@ -208,6 +209,7 @@ static void explain_rail(struct hmreg_explanation *explanation, const struct hmr
 
 int hmreg_mr_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
 {
+    LOGS_FAILURE(mr_log(mr));
     const struct hmreg_explanation *last = mr ? NULL : kept_explanation(false);
     struct hmreg_explanation explanation;
     size_t member;
@@ -261,7 +263,7 @@ static bool foresee_ways(struct hmreg_domain *domain, enum hmreg_iface iface, in
         why->path = HMREG_PATH_DMABUF;
         if (way_check(domain, *way, false, why) == 0)
             return true;
-        way_refused(domain, *way, why);
+        way_refused(*way, why);
         out->refused++;
     }
     return false;
@@ -332,6 +334,7 @@ static int foresee_all(struct hmreg_domain *domain, enum hmreg_iface iface, int 
 int hmreg_domain_explain(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
                          struct hmreg_explanation *out)
 {
+    LOGS_FAILURE(domain_log(domain));
     struct hmreg_explanation explanation;
     struct hmreg_error before;
     int rc = domain_check(domain);
