@@ -22,6 +22,7 @@
 #include "core/cache/cover.h"
 #include "core/cache/notice.h"
 #include "core/group/group.h"
+#include "core/mr/explain.h"
 #include "core/mr/region.h"
 
 #include <errno.h>
@@ -277,6 +278,7 @@ static int get_uncached(struct get *get, struct hmreg_mr *entry, struct hmreg_mr
         cache_set_release(get->set, entry);
         return rc;
     }
+    explain_warn_unreadable(entry);
     cache_filled(&get->set->pool, entry);
     cache_stats_add(&cache_of(get, entry)->stats, STATS_UNCACHED, 1);
     *out = entry;

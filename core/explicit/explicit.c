@@ -11,6 +11,7 @@
 #include "core/base/validate.h"
 #include "core/group/group.h"
 #include "core/explicit/origin.h"
+#include "core/mr/explain.h"
 #include "core/mr/region.h"
 
 #include <errno.h>
@@ -40,6 +41,7 @@ static int register_layout(struct hmreg_domain *domain, struct layout *layout,
         *out = before;
         return rc;
     }
+    explain_warn_unreadable(mr);
     if (!domain->caps.async) /* else other threads may have read *out */
         *out = mr;
     mr_publish(mr);
