@@ -34,7 +34,7 @@ struct log {
     struct log_rate failures[2]; /* of failures that a caller does not expect, and does */
 };
 
-/* Does anybody get messages of the level? */
+/* Do messages of the level go anywhere? */
 static inline bool log_takes(const struct log *log, enum hmreg_log_level level)
 {
     return log->callback || (int)level <= log->level;

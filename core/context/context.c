@@ -29,6 +29,11 @@ int context_check(const struct hmreg *lib)
     return 0;
 }
 
+struct log *hmreg_lib_log(struct hmreg *lib)
+{
+    return lib && process_is(lib->epoch) ? &lib->settings.log : NULL;
+}
+
 int context_check_device(struct hmreg *lib, enum hmreg_iface iface, int device)
 {
     const struct runtime *runtime = runtimes_named(&lib->runtimes, iface);

@@ -381,11 +381,6 @@ int hmreg_lib_check(const struct hmreg *lib)
     return context_check(lib);
 }
 
-struct log *hmreg_lib_log(struct hmreg *lib)
-{
-    return lib && process_is(lib->epoch) ? &lib->settings.log : NULL;
-}
-
 int hmreg_config_copy(void *ours, size_t size, const void *callers, const char *type)
 {
     return validate_copy_in(ours, size, callers, size, type);

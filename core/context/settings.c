@@ -319,7 +319,7 @@ int settings_read(const struct hmreg_config *callers, struct settings *out)
     settings.log.context = config.log_context;
     if (!rc)
         rc = read_environment(&settings);
-    out->log = settings.log; /* hears of the failure */
+    out->log = settings.log; /* for the failure */
     if (rc)
         return rc;
     settings.started_only = config.ifaces == HMREG_IFACES_STARTED;

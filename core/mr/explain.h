@@ -17,7 +17,7 @@ void explain_keep(enum hmreg_iface iface, int device, const struct hmreg_reason 
 const struct hmreg_explanation *explain_kept(void);
 
 /* Logs, once for a library, that a region is of system memory that the process cannot read, on a
- * fabric that permits it (no HMREG_MR_ALLOCATED). Looks only while somebody would hear it. */
+ * fabric that permits it (no HMREG_MR_ALLOCATED). Looks only while the log takes warnings. */
 void explain_warn_unreadable(const struct hmreg_mr *mr);
 
 /* Adds to what is kept which domains have the room that the registration lacked. */

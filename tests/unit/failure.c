@@ -14,34 +14,34 @@ static struct {
     char text[16][1024];                 /* the first lines but the monitor's */
     unsigned texts;
     void (*call_back)(void);
-} heard;
+} logged;
 
 static struct hmreg *lib;
 static struct hmreg_domain *domain;
 static char *memory; /* of a device */
 static char page[4096];
 
-static void hear(enum hmreg_log_level level, const char *text, void *context)
+static void take(enum hmreg_log_level level, const char *text, void *context)
 {
     if (strstr(text, "changes of host memory") || strstr(text, "devices") ||
         strstr(text, "is not usable"))
         return;
-    heard.count[level]++;
-    if (heard.texts < 16)
-        snprintf(heard.text[heard.texts++], sizeof(heard.text[0]), "%s", text);
-    if (heard.call_back)
-        heard.call_back();
+    logged.count[level]++;
+    if (logged.texts < 16)
+        snprintf(logged.text[logged.texts++], sizeof(logged.text[0]), "%s", text);
+    if (logged.call_back)
+        logged.call_back();
 }
 
 static void open_with_log(void)
 {
-    struct hmreg_config config = {.size = sizeof(config), .log = hear};
+    struct hmreg_config config = {.size = sizeof(config), .log = take};
     struct hmreg_domain_config own = {.size = sizeof(own),
                                       .order = {HMREG_PATH_DMABUF, HMREG_PATH_PEERMEM}};
 
     vendors_reset();
     script = (struct script){.times = -1};
-    memset(&heard, 0, sizeof(heard));
+    memset(&logged, 0, sizeof(logged));
     assert_ok(hmreg_open(&config, &lib));
     assert_ok(hmreg_domain_create(lib, &script_ops, &script_caps, NULL, &own, &domain));
     memory = vendor_memory(HMREG_IFACE_CUDA, 0, HMREG_MEM_DEVICE, 4096);
@@ -56,14 +56,15 @@ static void close_with_log(void)
 
 static unsigned lines(void)
 {
-    return heard.count[HMREG_LOG_ERROR] + heard.count[HMREG_LOG_WARN] + heard.count[HMREG_LOG_INFO];
+    return logged.count[HMREG_LOG_ERROR] + logged.count[HMREG_LOG_WARN] +
+           logged.count[HMREG_LOG_INFO];
 }
 
 static void assert_line(unsigned index, const char *begins, const char *words)
 {
-    assert_in_range(index, 0, heard.texts - 1);
-    if (strncmp(heard.text[index], begins, strlen(begins)) || !strstr(heard.text[index], words))
-        fail_msg("line %u is \"%s\", not \"%s ... %s\"", index, heard.text[index], begins, words);
+    assert_in_range(index, 0, logged.texts - 1);
+    if (strncmp(logged.text[index], begins, strlen(begins)) || !strstr(logged.text[index], words))
+        fail_msg("line %u is \"%s\", not \"%s ... %s\"", index, logged.text[index], begins, words);
 }
 
 TEST(calls_that_fail__one_line_each__of_its_level)
@@ -81,12 +82,12 @@ TEST(calls_that_fail__one_line_each__of_its_level)
     assert_int_equal(hmreg_mr_get(domain, page, 100, HMREG_SEND, &mr), -EPROTO);
     assert_int_equal(lines(), 2);
     assert_line(1, "hmreg_mr_get: ", "(Protocol error)");
-    assert_int_equal(heard.count[HMREG_LOG_WARN], 2);
+    assert_int_equal(logged.count[HMREG_LOG_WARN], 2);
     script.fail[HMREG_PATH_SYSTEM] = 0;
     assert_ok(hmreg_mr_reg(domain, page, 100, HMREG_SEND, 0, 0, 0, &mr, NULL));
     assert_int_equal(hmreg_mr_piece(mr, 7, &piece), -ENOENT); /* the way to count them */
     assert_int_equal(lines(), 3);
-    assert_int_equal(heard.count[HMREG_LOG_INFO], 1);
+    assert_int_equal(logged.count[HMREG_LOG_INFO], 1);
     assert_line(2, "hmreg_mr_piece: ", "the region has 1 pieces");
     assert_ok(hmreg_mr_close(mr));
     close_with_log();
@@ -102,15 +103,15 @@ TEST(close__refused_for_what_is_open__a_line)
     close_with_log();
 }
 
-TEST(open__wrong_variable__the_configs_function_hears)
+TEST(open__wrong_variable__the_configs_function_is_called)
 {
-    struct hmreg_config config = {.size = sizeof(config), .log = hear};
+    struct hmreg_config config = {.size = sizeof(config), .log = take};
 
-    memset(&heard, 0, sizeof(heard));
+    memset(&logged, 0, sizeof(logged));
     setenv("HMREG_STATS", "maybe", 1);
     assert_int_equal(hmreg_open(&config, &lib), -EINVAL);
     unsetenv("HMREG_STATS");
-    assert_int_equal(heard.count[HMREG_LOG_WARN], 1);
+    assert_int_equal(logged.count[HMREG_LOG_WARN], 1);
     assert_line(0, "hmreg_open: ", "HMREG_STATS=maybe");
 }
 
@@ -138,7 +139,7 @@ TEST(refused_paths__of_a_call_that_succeeds__debug_alone)
     script.refuse[HMREG_PATH_DMABUF][0] = -EOPNOTSUPP;
     assert_ok(hmreg_mr_get(domain, memory, 100, HMREG_SEND, &mr));
     assert_int_equal(lines(), 0);
-    assert_int_equal(heard.count[HMREG_LOG_DEBUG], 1);
+    assert_int_equal(logged.count[HMREG_LOG_DEBUG], 1);
     assert_line(0, "script refused path dmabuf: ", "");
     hmreg_mr_put(mr);
     close_with_log();
@@ -152,7 +153,7 @@ TEST(refused_paths__all__each_in_debug_and_one_warning)
     script.refuse[HMREG_PATH_DMABUF][0] = script.refuse[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP;
     assert_int_equal(hmreg_mr_reg(domain, memory, 100, HMREG_SEND, 0, 0, 0, &mr, NULL),
                      -EOPNOTSUPP);
-    assert_int_equal(heard.count[HMREG_LOG_DEBUG], 2);
+    assert_int_equal(logged.count[HMREG_LOG_DEBUG], 2);
     assert_line(0, "script refused path dmabuf: ", "");
     assert_line(1, "script refused path peermem: ", "");
     assert_line(2, "hmreg_mr_reg: ", "no path to this cuda memory");
@@ -195,13 +196,13 @@ TEST(function_that_calls_the_library__no_deadlock_no_line_more_and_the_error_sta
     struct hmreg_mr *mr;
 
     open_with_log();
-    heard.call_back = call_the_library;
+    logged.call_back = call_the_library;
     errno = 0;
     assert_int_equal(hmreg_mr_get(domain, page, 0, HMREG_SEND, &mr), -EINVAL);
     assert_int_equal(errno, 0);
     assert_int_equal(lines(), 1);
     assert_non_null(strstr(hmreg_last_error()->text, "len is 0"));
-    heard.call_back = NULL;
+    logged.call_back = NULL;
     assert_int_equal(hmreg_mr_get(domain, NULL, 1, HMREG_SEND, &mr), -EINVAL);
     assert_int_equal(lines(), 2); /* the thread still logs */
     close_with_log();

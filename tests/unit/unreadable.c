@@ -13,7 +13,7 @@
 static char said[1024];
 static unsigned warnings;
 
-static void hear(enum hmreg_log_level level, const char *text, void *context)
+static void take(enum hmreg_log_level level, const char *text, void *context)
 {
     if (level != HMREG_LOG_WARN)
         return;
@@ -29,7 +29,7 @@ static size_t page;
 static void open_all(enum hmreg_monitor monitor, bool logs)
 {
     struct hmreg_config config = {
-        .size = sizeof(config), .monitor = monitor, .log = logs ? hear : NULL};
+        .size = sizeof(config), .monitor = monitor, .log = logs ? take : NULL};
     struct provider_caps caps = script_caps;
 
     vendors_reset();
