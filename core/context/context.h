@@ -45,7 +45,7 @@ struct hmreg {
     struct suspended suspended; /* ranges of hmreg_suspend() */
     atomic_uint domains;
     atomic_bool told_unreadable; /* see explain_warn_unreadable() */
-    pthread_mutex_t lock; /* guards owned; never held across a vendor's call */
+    pthread_mutex_t lock;        /* guards owned; never held across a vendor's call */
     struct owned *owned;
 };
 
