@@ -45,6 +45,7 @@ struct errors {
 static _Thread_local struct {
     unsigned last;                    /* the number of the last error; 0: none */
     unsigned kept;                    /* errors up to this one are not replaced */
+    unsigned recorded;                /* the number of the one that failed last, unless restored */
     const struct hmreg_error *unkept; /* what stands for the last error; NULL: it is kept */
 } thread __attribute__((tls_model("initial-exec")));
 
@@ -162,6 +163,7 @@ static void set_last(const struct hmreg_error *next)
     struct errors *errors = find(next->code != 0);
 
     thread.unkept = next->code && !errors ? unkept() : NULL;
+    thread.recorded = 0;
     if (errors)
         set_number(errors, thread.last > thread.kept ? thread.last : thread.last + 1, next);
 }
@@ -176,6 +178,7 @@ static void record(int code, const char *source, int64_t vendor_code, const char
     if (vendor_text)
         snprintf(next.vendor_text, sizeof(next.vendor_text), "%s", vendor_text);
     set_last(&next);
+    thread.recorded = thread.last;
 }
 
 int hmreg_fail(int code, const char *format, ...)
@@ -270,8 +273,10 @@ static void leave(const struct hmreg_error_guard *guard)
     struct errors *errors = find(false);
     const struct hmreg_error *last = error_at(errors, thread.last);
 
-    if (last && thread.last > number)
+    if (last && thread.last > number) {
+        thread.recorded = thread.recorded == thread.last ? number : 0;
         set_number(errors, number, last);
+    }
 }
 
 void hmreg_error_unguard(struct hmreg_error_guard *guard, bool restored)
@@ -283,6 +288,23 @@ void hmreg_error_unguard(struct hmreg_error_guard *guard, bool restored)
         restore(guard);
     else
         leave(guard);
+}
+
+bool hmreg_error_is_new(const struct hmreg_error_guard *guard)
+{
+    struct errors *errors;
+    const struct hmreg_error *before, *last;
+
+    if (thread.last == guard->before && thread.unkept == guard->unkept)
+        return false;
+    errors = find(false);
+    before = error_at(errors, guard->before);
+    last = hmreg_last_error();
+    /* Work that saves the error before it and restores that leaves a copy. */
+    if (!last->code)
+        return false;
+    return thread.recorded == thread.last || !before || before->code != last->code ||
+           strcmp(before->text, last->text);
 }
 
 const char *hmreg_strerror(int code)

@@ -67,5 +67,7 @@ struct hmreg_error_guard {
 void hmreg_error_guard(struct hmreg_error_guard *guard);
 /* restored: the last error is again the one before the guard. */
 void hmreg_error_unguard(struct hmreg_error_guard *guard, bool restored);
+/* Has the work so far failed, and left its error? Not if it has restored the one before it. */
+bool hmreg_error_is_new(const struct hmreg_error_guard *guard);
 
 #endif

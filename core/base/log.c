@@ -5,9 +5,9 @@
 #include "core/base/log.h"
 
 #include "core/base/error.h"
+#include "core/base/now.h"
 
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -43,7 +43,7 @@ void log_say(const struct log *log, enum hmreg_log_level level, const char *form
     char text[LINE_MAX_BYTES];
     va_list arguments;
 
-    if (!log->callback && (int)level > log->level)
+    if (!log_takes(log, level))
         return;
     va_start(arguments, format);
     text_write_args(text, sizeof(text), format, arguments);
@@ -60,4 +60,19 @@ void log_must(const struct log *log, const char *format, ...)
     text_write_args(text, sizeof(text), format, arguments);
     va_end(arguments);
     hand_out(log, HMREG_LOG_ERROR, true, text);
+}
+
+bool log_admits(struct log_rate *rate, int64_t now, unsigned *left_out)
+{
+    int64_t due = atomic_load(&rate->due), from;
+
+    do {
+        from = due > now ? due : now;
+        if (from - now > (LOG_AT_ONCE - 1) * SECOND_NS) {
+            atomic_fetch_add(&rate->left_out, 1);
+            return false;
+        }
+    } while (!atomic_compare_exchange_weak(&rate->due, &due, from + SECOND_NS));
+    *left_out = atomic_exchange(&rate->left_out, 0);
+    return true;
 }

@@ -8,6 +8,9 @@
 #define HMREG_CORE_BASE_LOG_H
 
 #include <hmreg/hmreg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 /* The least severe level that is written to stderr. */
 enum log_stderr {
@@ -16,11 +19,29 @@ enum log_stderr {
     /* Larger values are levels of enum hmreg_log_level. */
 };
 
+/* Bounds how many lines a second are logged of one sort: some at once, then one each second. */
+#define LOG_AT_ONCE 16
+
+struct log_rate {
+    _Atomic int64_t due; /* when all lines so far are a second apart */
+    atomic_uint left_out;
+};
+
 struct log {
     void (*callback)(enum hmreg_log_level level, const char *text, void *context);
     void *context;
-    int level; /* enum log_stderr */
+    int level;                   /* enum log_stderr */
+    struct log_rate failures[2]; /* of failures that a caller does not expect, and does */
 };
+
+/* Do messages of the level go anywhere? */
+static inline bool log_takes(const struct log *log, enum hmreg_log_level level)
+{
+    return log->callback || (int)level <= log->level;
+}
+
+/* May a line be logged now, in ns? If so, *left_out is how many were not since the last one. */
+bool log_admits(struct log_rate *rate, int64_t now, unsigned *left_out);
 
 /* Logs one line. format: printf's, without a newline. */
 void log_say(const struct log *log, enum hmreg_log_level level, const char *format, ...)

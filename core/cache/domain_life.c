@@ -5,6 +5,7 @@
  * statistics.
  */
 #include "core/base/error.h"
+#include "core/base/failure.h"
 #include "core/base/uncancelled.h"
 #include "core/base/validate.h"
 #include "core/cache/cache_set.h"
@@ -34,6 +35,7 @@ int hmreg_domain_create(struct hmreg *lib, const struct provider_ops *ops,
                         const struct provider_caps *caps, void *self,
                         const struct hmreg_domain_config *config, struct hmreg_domain **out)
 {
+    LOGS_FAILURE(hmreg_lib_log(lib));
     struct hmreg_domain *domain = NULL;
     int rc = context_check(lib);
     UNCANCELLED;
@@ -177,6 +179,7 @@ static void end_with_members(struct hmreg_domain *domain)
 
 int hmreg_domain_close(struct hmreg_domain *domain)
 {
+    LOGS_FAILURE(domain_log(domain));
     bool owns;
     int rc;
 
@@ -201,6 +204,7 @@ int hmreg_domain_close(struct hmreg_domain *domain)
 
 int hmreg_domain_query(struct hmreg_domain *domain, struct hmreg_domain_info *out)
 {
+    LOGS_FAILURE(domain_log(domain));
     struct hmreg_domain_info info = {0};
     int rc = domain_check(domain);
 
@@ -222,6 +226,7 @@ int hmreg_domain_query(struct hmreg_domain *domain, struct hmreg_domain_info *ou
 
 int hmreg_domain_flush(struct hmreg_domain *domain)
 {
+    LOGS_FAILURE(domain_log(domain));
     int rc = domain_check(domain);
     UNCANCELLED;
 
@@ -244,6 +249,7 @@ int hmreg_domain_progress(struct hmreg_domain *domain)
 
 int hmreg_domain_stats(struct hmreg_domain *domain, struct hmreg_stats *out)
 {
+    LOGS_FAILURE(domain_log(domain));
     struct hmreg_stats stats = {0};
     int rc = domain_check(domain);
 

@@ -5,6 +5,7 @@
  * segments or ranges is part of the key too: only a get of the same list has its variant.
  */
 #include "core/base/error.h"
+#include "core/base/failure.h"
 #include "core/base/validate.h"
 #include "core/cache/cache_set.h"
 #include "core/cache/cover.h"
@@ -180,6 +181,7 @@ static __attribute__((noinline)) int get_unusual(struct hmreg_domain *domain,
 {
     uint64_t cover = flags & COVER_FLAGS;
     struct attributes own;
+    LOGS_FAILURE_AS("hmreg_mr_get_attr", domain_log(domain));
     int rc = domain_check(domain);
 
     rc = rc ? rc : validate_pointer(mr, "mr");
@@ -263,6 +265,7 @@ get_usual(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr, struct 
                               .claim = request.claim.made ? &request.claim : NULL,
                               .policy = attr->policy ? attr->policy : domain->policy};
     struct hmreg_mr *found = NULL;
+    LOGS_FAILURE_AS("hmreg_mr_get_attr", domain_log(domain));
     int rc = domain_check(domain);
 
     if ((unsigned)attr->policy > HMREG_POLICY_LAST_PUT ||

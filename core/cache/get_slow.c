@@ -16,11 +16,13 @@
 #include "core/cache/get_slow.h"
 
 #include "core/base/error.h"
+#include "core/base/failure.h"
 #include "core/base/uncancelled.h"
 #include "core/base/validate.h"
 #include "core/cache/cover.h"
 #include "core/cache/notice.h"
 #include "core/group/group.h"
+#include "core/mr/explain.h"
 #include "core/mr/region.h"
 
 #include <errno.h>
@@ -279,6 +281,7 @@ static int get_uncached(struct get *get, struct hmreg_mr *entry, struct hmreg_mr
         cache_set_release(get->set, entry);
         return rc;
     }
+    explain_warn_unreadable(entry);
     cache_filled(&get->set->pool, entry);
     cache_stats_add(&cache_of(get, entry)->stats, STATS_UNCACHED, 1);
     *out = entry;
@@ -599,6 +602,7 @@ int get_check(const struct hmreg_domain *domain)
 int get_past_table(struct hmreg_domain *domain, const struct request *request,
                    struct cache_want *want, struct hmreg_mr **mr)
 {
+    LOGS_FAILURE_AS("hmreg_mr_get", domain_log(domain));
     int rc = domain_check(domain);
 
     rc = rc ? rc : validate_pointer(mr, "mr");

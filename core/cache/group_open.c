@@ -4,6 +4,7 @@
  * members (core/mr/region.c); it closes as every domain does.
  */
 #include "core/base/error.h"
+#include "core/base/failure.h"
 #include "core/base/validate.h"
 #include "core/group/nearest.h"
 
@@ -55,6 +56,7 @@ static int check_config(const struct hmreg_group_config *callers, struct hmreg_g
 int hmreg_group_open(struct hmreg *lib, struct hmreg_domain *const *members, size_t count,
                      const struct hmreg_group_config *callers, struct hmreg_domain **out)
 {
+    LOGS_FAILURE(hmreg_lib_log(lib));
     struct hmreg_group_config config = {0};
     struct hmreg_domain *domain = NULL;
     struct provider_caps caps;

@@ -4,6 +4,7 @@
  * process and the domain's caches it meets. The answers are data; nothing is registered.
  */
 #include "core/base/error.h"
+#include "core/base/failure.h"
 #include "core/base/high_fd.h"
 #include "core/base/memory_limit.h"
 #include "core/base/validate.h"
@@ -231,6 +232,7 @@ static void fill(struct hmreg_plan *plan, struct hmreg_domain *domain, bool expo
 int hmreg_domain_plan(struct hmreg_domain *domain, enum hmreg_iface iface, int device, uint64_t len,
                       struct hmreg_plan *out)
 {
+    LOGS_FAILURE(domain_log(domain));
     struct hmreg_explanation explanation = {.size = sizeof(explanation)};
     struct hmreg_plan plan = {.len = len};
     int rc = domain_check(domain);

@@ -9,6 +9,7 @@
 #include <hmreg/suspend.h>
 
 #include "core/base/error.h"
+#include "core/base/failure.h"
 #include "core/base/uncancelled.h"
 #include "core/base/validate.h"
 #include "core/cache/cache_set.h"
@@ -247,6 +248,7 @@ static int suspend(struct hmreg *lib, const struct suspended_range *range)
 
 int hmreg_suspend(struct hmreg *lib, const void *addr, size_t len)
 {
+    LOGS_FAILURE(hmreg_lib_log(lib));
     struct suspended_range range = {NULL, (uintptr_t)addr, (uintptr_t)addr + len};
     int rc = context_check(lib);
     UNCANCELLED;
@@ -325,6 +327,7 @@ static int resume_range(struct hmreg *lib, struct pass *pass)
 int hmreg_resume(struct hmreg *lib, const void *addr, size_t len,
                  const struct hmreg_resume_config *callers)
 {
+    LOGS_FAILURE(hmreg_lib_log(lib));
     struct hmreg_resume_config config = {0};
     struct pass pass = {.range = {NULL, (uintptr_t)addr, (uintptr_t)addr + len},
                         .config = &config,

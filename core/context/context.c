@@ -5,9 +5,11 @@
 #include "core/context/context.h"
 
 #include "core/base/error.h"
+#include "core/base/failure.h"
 #include "core/base/maps.h"
 #include "core/base/uncancelled.h"
 #include "core/base/validate.h"
+#include "core/contract/provider.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -25,6 +27,11 @@ int context_check(const struct hmreg *lib)
                           "open its own",
                           (unsigned)(lib->epoch >> 32));
     return 0;
+}
+
+struct log *hmreg_lib_log(struct hmreg *lib)
+{
+    return lib && process_is(lib->epoch) ? &lib->settings.log : NULL;
 }
 
 int context_check_device(struct hmreg *lib, enum hmreg_iface iface, int device)
@@ -149,7 +156,8 @@ int context_each(int (*call)(struct hmreg *lib, void *context), void *context)
 
 int hmreg_open(const struct hmreg_config *config, struct hmreg **out)
 {
-    struct settings settings;
+    struct settings settings = {.plain_calls = false};
+    LOGS_FAILURE(&settings.log);
     struct hmreg *lib = NULL;
     int rc;
     UNCANCELLED;
@@ -195,16 +203,13 @@ int hmreg_open(const struct hmreg_config *config, struct hmreg **out)
     return 0;
 }
 
-int hmreg_close(struct hmreg *lib)
+static int check_close(struct hmreg *lib)
 {
+    LOGS_FAILURE_AS("hmreg_close", hmreg_lib_log(lib));
     const void *owned;
     unsigned domains;
-    int rc;
-    UNCANCELLED;
+    int rc = context_check(lib);
 
-    if (!lib)
-        return 0;
-    rc = context_check(lib);
     if (rc)
         return rc;
     domains = atomic_load(&lib->domains);
@@ -215,6 +220,17 @@ int hmreg_close(struct hmreg *lib)
     pthread_mutex_unlock(&lib->lock);
     if (owned)
         return hmreg_fail(-EBUSY, "memory of hmreg_mem_alloc() at %p is not freed", owned);
+    return 0;
+}
+
+int hmreg_close(struct hmreg *lib)
+{
+    int rc;
+    UNCANCELLED;
+
+    rc = lib ? check_close(lib) : 0;
+    if (rc || !lib)
+        return rc;
     leave_all(lib);
     monitor_close(lib->monitor);
     runtimes_close(&lib->runtimes);
@@ -230,6 +246,7 @@ int hmreg_close(struct hmreg *lib)
 
 int hmreg_monitor_query(struct hmreg *lib, struct hmreg_monitor_info *out)
 {
+    LOGS_FAILURE(hmreg_lib_log(lib));
     struct hmreg_monitor_info info = {0};
     int rc = context_check(lib);
 
@@ -256,6 +273,7 @@ static void say_unreported(const struct hmreg *lib, const struct runtime *runtim
 
 int hmreg_runtime_query(struct hmreg *lib, enum hmreg_iface iface, struct hmreg_runtime_info *out)
 {
+    LOGS_FAILURE(hmreg_lib_log(lib));
     struct hmreg_runtime_info info = {0};
     struct hmem_runtime loaded = {0};
     const struct runtime *runtime;
@@ -283,6 +301,7 @@ int hmreg_runtime_query(struct hmreg *lib, enum hmreg_iface iface, struct hmreg_
 int hmreg_device_query(struct hmreg *lib, enum hmreg_iface iface, int index,
                        struct hmreg_device_info *out)
 {
+    LOGS_FAILURE(hmreg_lib_log(lib));
     struct hmreg_device_info info = {0};
     struct hmem_device device;
     int rc = context_check(lib);

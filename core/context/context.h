@@ -44,7 +44,8 @@ struct hmreg {
     struct group *groups;       /* guarded by sets_lock */
     struct suspended suspended; /* ranges of hmreg_suspend() */
     atomic_uint domains;
-    pthread_mutex_t lock; /* guards owned; never held across a vendor's call */
+    atomic_bool told_unreadable; /* see explain_warn_unreadable() */
+    pthread_mutex_t lock;        /* guards owned; never held across a vendor's call */
     struct owned *owned;
 };
 

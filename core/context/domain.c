@@ -6,6 +6,7 @@
 #include "core/context/domain.h"
 
 #include "core/base/error.h"
+#include "core/base/failure.h"
 #include "core/base/validate.h"
 
 #include <errno.h>
@@ -424,6 +425,7 @@ void *hmreg_domain_priv(const struct hmreg_domain *domain, const char *provider_
 
 int hmreg_domain_bind(struct hmreg_domain *domain, void *object, uint64_t flags)
 {
+    LOGS_FAILURE(domain_log(domain));
     int rc = domain_check(domain);
 
     rc = rc ? rc : validate_pointer(object, "object");

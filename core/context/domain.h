@@ -85,6 +85,11 @@ int domain_init(struct hmreg_domain *domain, struct hmreg *lib, const struct pro
 
 /* Checks that domain is not NULL and belongs to this process. -EINVAL, -EPERM. */
 int domain_check(const struct hmreg_domain *domain);
+/* The log of its library, for failure.h; NULL: domain is NULL or of another process. */
+static inline struct log *domain_log(const struct hmreg_domain *domain)
+{
+    return domain ? hmreg_lib_log(domain->lib) : NULL;
+}
 /* What does the error of a registration with the domain, the thread's last one, say of room? No
  * group. */
 enum provider_room domain_room(const struct hmreg_domain *domain, int rc);

@@ -3,6 +3,7 @@
  * Operations on memory without registration: dmabuf export, copy, allocation and freeing.
  */
 #include "core/base/error.h"
+#include "core/base/failure.h"
 #include "core/base/validate.h"
 #include "core/context/resolve.h"
 #include "core/contract/provider.h"
@@ -13,6 +14,7 @@
 int hmreg_export_dmabuf(struct hmreg *lib, const void *addr, size_t len, uint64_t flags,
                         struct hmreg_dmabuf *out)
 {
+    LOGS_FAILURE(hmreg_lib_log(lib));
     uint64_t at = (uint64_t)(uintptr_t)addr;
     struct resolved found;
     struct runtime *runtime;
@@ -96,6 +98,7 @@ static int check_apart(const void *dst, const void *src, size_t len)
 
 int hmreg_copy(struct hmreg *lib, void *dst, const void *src, size_t len)
 {
+    LOGS_FAILURE(hmreg_lib_log(lib));
     struct end to, from;
     int rc = context_check(lib);
 
@@ -147,6 +150,7 @@ static void keep_owned(struct hmreg *lib, struct owned *owned)
 int hmreg_mem_alloc(struct hmreg *lib, enum hmreg_iface iface, int device, enum hmreg_mem_kind kind,
                     size_t len, void **out)
 {
+    LOGS_FAILURE(hmreg_lib_log(lib));
     int rc = check_alloc(lib, iface, device, kind, len, out);
     struct runtime *runtime;
     struct owned *owned;
@@ -187,6 +191,7 @@ static struct owned *take_owned(struct hmreg *lib, void *addr)
 
 int hmreg_mem_free(struct hmreg *lib, void *addr)
 {
+    LOGS_FAILURE(hmreg_lib_log(lib));
     struct runtime *runtime;
     struct owned *owned;
     int rc = context_check(lib);

@@ -8,7 +8,9 @@
 #include "core/context/resolve.h"
 
 #include "core/base/error.h"
+#include "core/base/failure.h"
 #include "core/base/validate.h"
+#include "core/contract/provider.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -139,6 +141,18 @@ int resolve_mapped(struct hmreg *lib, uint64_t addr, size_t len, struct hmem_ran
     return system->ops->resolve(system->self, addr, len, out);
 }
 
+bool resolve_is_readable(struct hmreg *lib, const struct iovec *range)
+{
+    struct hmem_range mapped = {.host_addr = 1};
+    struct hmreg_error_guard guard;
+    int rc;
+
+    hmreg_error_guard(&guard);
+    rc = resolve_mapped(lib, (uint64_t)(uintptr_t)range->iov_base, range->iov_len, &mapped);
+    hmreg_error_unguard(&guard, true);
+    return rc != -EFAULT && mapped.host_addr;
+}
+
 int resolve_fully(struct hmreg *lib, uint64_t addr, size_t len, struct resolved *out)
 {
     int rc = resolve(lib, addr, len, out);
@@ -150,6 +164,7 @@ int resolve_fully(struct hmreg *lib, uint64_t addr, size_t len, struct resolved 
 
 int hmreg_query(struct hmreg *lib, const void *addr, size_t len, struct hmreg_mem_info *out)
 {
+    LOGS_FAILURE(hmreg_lib_log(lib));
     struct hmreg_mem_info info = {0};
     struct hmem_device device;
     struct resolved found;
@@ -158,6 +173,8 @@ int hmreg_query(struct hmreg *lib, const void *addr, size_t len, struct hmreg_me
     rc = rc ? rc : validate_out(out, sizeof(info), "struct hmreg_mem_info");
     rc = rc ? rc : validate_range(addr, len);
     rc = rc ? rc : resolve_fully(lib, (uint64_t)(uintptr_t)addr, len, &found);
+    if (!rc && found.iface == HMREG_IFACE_SYSTEM && !found.range.host_addr)
+        rc = hmreg_fail(-EFAULT, "%zu bytes at %p: " RESOLVE_UNREADABLE, len, addr);
     if (rc)
         return rc;
     context_device(lib, found.iface, found.range.device, &device);

@@ -315,8 +315,11 @@ int settings_read(const struct hmreg_config *callers, struct settings *out)
     struct hmreg_config config = {0};
     int rc = callers ? check_config(callers, &config) : 0;
 
+    settings.log.callback = config.log;
+    settings.log.context = config.log_context;
     if (!rc)
         rc = read_environment(&settings);
+    out->log = settings.log; /* for the failure */
     if (rc)
         return rc;
     settings.started_only = config.ifaces == HMREG_IFACES_STARTED;
@@ -329,8 +332,6 @@ int settings_read(const struct hmreg_config *callers, struct settings *out)
     }
     if (config.fork_max_bytes)
         settings.fork_bytes = config.fork_max_bytes;
-    settings.log.callback = config.log;
-    settings.log.context = config.log_context;
     if (settings.plain_calls)
         rc = keep_to_plain_calls(&settings);
     if (!rc)

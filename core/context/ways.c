@@ -48,13 +48,11 @@ int way_check(const struct hmreg_domain *domain, enum hmreg_way way, bool caller
     return 0;
 }
 
-void way_refused(const struct hmreg_domain *domain, enum hmreg_way way, struct hmreg_reason *why)
+void way_refused(enum hmreg_way way, struct hmreg_reason *why)
 {
     if (way == HMREG_WAY_PLAIN)
         return;
     text_write(why->text, sizeof(why->text), "%s: %s", hmreg_way_name(way), why->text);
-    log_say(&domain->lib->settings.log, HMREG_LOG_DEBUG, "%s refused way %s", domain->caps.fabric,
-            why->text);
 }
 
 void way_taken(const struct hmreg_domain *domain, enum hmreg_way way, enum hmreg_iface iface,

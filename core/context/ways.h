@@ -37,8 +37,8 @@ const enum hmreg_way *ways_of(const struct hmreg_domain *domain, enum hmreg_ifac
 int way_check(const struct hmreg_domain *domain, enum hmreg_way way, bool callers,
               struct hmreg_reason *why);
 
-/* Begins a refusal's text with the way, unless it is the usual one. Logs it. */
-void way_refused(const struct hmreg_domain *domain, enum hmreg_way way, struct hmreg_reason *why);
+/* Begins a refusal's text with the way, unless it is the usual one. */
+void way_refused(enum hmreg_way way, struct hmreg_reason *why);
 /* Logs the way that a region took, unless it is the usual one. */
 void way_taken(const struct hmreg_domain *domain, enum hmreg_way way, enum hmreg_iface iface,
                int device);

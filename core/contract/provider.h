@@ -24,6 +24,8 @@
 #include <hmreg/hmreg.h>
 #include <stdbool.h>
 
+struct log;
+
 #pragma GCC visibility push(default) /* the providers' libraries call these */
 
 /* How to register one region: each 0 as the domain does. The core has checked them against the
@@ -210,6 +212,8 @@ int hmreg_domain_create(struct hmreg *lib, const struct provider_ops *ops,
 /* Checks that lib is not NULL (else -EINVAL) and belongs to this process (else -EPERM). Providers
  * call it before they touch any fabric object, which in a forked child belongs to the parent. */
 int hmreg_lib_check(const struct hmreg *lib);
+/* Its log, for core/base/failure.h; NULL: lib is NULL or of another process. */
+struct log *hmreg_lib_log(struct hmreg *lib);
 
 /* Copies a caller's configuration, a struct that begins with its size, to the provider's of `size`
  * bytes. A newer caller's struct may be longer: the bytes beyond must be zero. type: its name, for

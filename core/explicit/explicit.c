@@ -6,10 +6,12 @@
 #include "core/explicit/explicit.h"
 
 #include "core/base/error.h"
+#include "core/base/failure.h"
 #include "core/base/uncancelled.h"
 #include "core/base/validate.h"
 #include "core/group/group.h"
 #include "core/explicit/origin.h"
+#include "core/mr/explain.h"
 #include "core/mr/region.h"
 
 #include <errno.h>
@@ -39,6 +41,7 @@ static int register_layout(struct hmreg_domain *domain, struct layout *layout,
         *out = before;
         return rc;
     }
+    explain_warn_unreadable(mr);
     if (!domain->caps.async) /* else other threads may have read *out */
         *out = mr;
     mr_publish(mr);
@@ -72,9 +75,9 @@ static int register_request(struct hmreg_domain *domain, const struct request *r
     return rc;
 }
 
-int hmreg_mr_regv(struct hmreg_domain *domain, const struct iovec *iov, size_t count,
-                  uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
-                  struct hmreg_mr **mr, void *context)
+static int register_ranges(struct hmreg_domain *domain, const struct iovec *iov, size_t count,
+                           uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
+                           struct hmreg_mr **mr, void *context)
 {
     struct request request = {
         .iov = iov,
@@ -92,13 +95,23 @@ int hmreg_mr_regv(struct hmreg_domain *domain, const struct iovec *iov, size_t c
     return rc ? rc : register_request(domain, &request, NULL, 0, mr);
 }
 
+int hmreg_mr_regv(struct hmreg_domain *domain, const struct iovec *iov, size_t count,
+                  uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
+                  struct hmreg_mr **mr, void *context)
+{
+    LOGS_FAILURE(domain_log(domain));
+
+    return register_ranges(domain, iov, count, access, offset, requested_key, flags, mr, context);
+}
+
 int hmreg_mr_reg(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
                  uint64_t offset, uint64_t requested_key, uint64_t flags, struct hmreg_mr **mr,
                  void *context)
 {
+    LOGS_FAILURE(domain_log(domain));
     struct iovec iov = {(void *)(uintptr_t)addr, len};
 
-    return hmreg_mr_regv(domain, &iov, 1, access, offset, requested_key, flags, mr, context);
+    return register_ranges(domain, &iov, 1, access, offset, requested_key, flags, mr, context);
 }
 
 static int check_segments(const struct hmreg_segment *segments, size_t count)
@@ -121,6 +134,7 @@ int hmreg_mr_regsgl(struct hmreg_domain *domain, const struct hmreg_segment *seg
                     uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
                     struct hmreg_mr **mr, void *context)
 {
+    LOGS_FAILURE(domain_log(domain));
     struct request request = {
         .access = access,
         .requested_key = requested_key,
@@ -266,6 +280,7 @@ int attributes_not_of_get(const struct attributes *attributes)
 int hmreg_mr_regattr(struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
                      uint64_t flags, struct hmreg_mr **mr)
 {
+    LOGS_FAILURE(domain_log(domain));
     struct attributes own;
     int rc = domain_check(domain);
 
@@ -279,6 +294,7 @@ int hmreg_mr_regattr(struct hmreg_domain *domain, const struct hmreg_mr_attr *ca
 
 int hmreg_mr_close(struct hmreg_mr *mr)
 {
+    LOGS_FAILURE(mr_log(mr));
     struct hmreg_domain *domain;
     struct origin *origin;
     int rc;

@@ -14,6 +14,7 @@
 #include <hmreg/job.h>
 
 #include "core/base/error.h"
+#include "core/base/failure.h"
 #include "core/base/high_fd.h"
 #include "core/base/now.h"
 #include "core/base/process.h"
@@ -499,6 +500,7 @@ static int start(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr, 
 int hmreg_job_start(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr, uint64_t flags,
                     const struct hmreg_job_config *config, struct hmreg_job **out)
 {
+    LOGS_FAILURE(domain_log(domain));
     int rc = domain_check(domain);
 
     rc = rc ? rc : validate_pointer(out, "out");
@@ -595,6 +597,7 @@ static int result(struct hmreg_job *job, struct hmreg_mr **mr)
 
 int hmreg_job_wait(struct hmreg_job *job, int timeout_ms, struct hmreg_mr **mr)
 {
+    LOGS_FAILURE(job ? domain_log(job->domain) : NULL);
     int64_t wait_ns = (int64_t)timeout_ms * 1000000;
     int rc = check(job);
 
@@ -614,6 +617,7 @@ int hmreg_job_wait(struct hmreg_job *job, int timeout_ms, struct hmreg_mr **mr)
 
 int hmreg_job_cancel(struct hmreg_job *job)
 {
+    LOGS_FAILURE(job ? domain_log(job->domain) : NULL);
     int rc = check(job);
 
     if (rc)
@@ -643,6 +647,7 @@ static int stop(struct hmreg_job *job)
 
 int hmreg_job_close(struct hmreg_job *job)
 {
+    LOGS_FAILURE(job ? domain_log(job->domain) : NULL);
     int rc = job ? check(job) : 0;
 
     if (!job || rc)
@@ -659,6 +664,7 @@ int hmreg_job_close(struct hmreg_job *job)
 int hmreg_mr_reg_large(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
                        const struct hmreg_job_config *config, struct hmreg_mr **mr)
 {
+    LOGS_FAILURE(domain_log(domain));
     struct iovec range = {(void *)(uintptr_t)addr, len};
     struct hmreg_mr_attr attr = {
         .size = sizeof(attr), .iov = &range, .iov_count = 1, .access = access};

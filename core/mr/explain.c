@@ -6,6 +6,8 @@
 #include "core/mr/explain.h"
 
 #include "core/base/error.h"
+#include "core/base/failure.h"
+#include "core/base/log.h"
 #include "core/base/process.h"
 #include "core/base/validate.h"
 #include "core/context/resolve.h"
@@ -134,7 +136,7 @@ static const char *why_unnoticed(struct hmreg *lib, const struct iovec *range)
     if (resolve_mapped(lib, found.range.host_addr, range->iov_len, &mapped))
         return NULL;
     if (!mapped.host_addr)
-        return "the process may not read the memory: it may be what a runtime reserved";
+        return "the process may not read the memory, which a runtime pinned";
     if (mapped.anonymous ||
         (found.range.identity &&
          (mapped.of_driver || (found.range.allocated_if_unnamed && mapped.unnamed))))
@@ -161,6 +163,33 @@ static void explain_unnoticed(struct hmreg_explanation *explanation, const struc
         text_write(explanation->uncached_why, sizeof(explanation->uncached_why), "%s", why);
 }
 
+/* Finds a range of a region of the system's memory that the process cannot read, now. */
+static bool find_unreadable(const struct hmreg_mr *mr, struct iovec *range)
+{
+    for (size_t i = 0; mr_body(mr)->iface == HMREG_IFACE_SYSTEM && i < mr_count(mr); i++) {
+        *range = mr_asked(mr, i);
+        if (!resolve_is_readable(mr->domain->lib, range))
+            return true;
+    }
+    return false;
+}
+
+void explain_warn_unreadable(const struct hmreg_mr *mr)
+{
+    struct hmreg *lib = mr->domain->lib;
+    const struct log *log = &lib->settings.log;
+    struct iovec range;
+
+    if ((mr->domain->caps.mr_mode & HMREG_MR_ALLOCATED) || !log_takes(log, HMREG_LOG_WARN) ||
+        atomic_load(&lib->told_unreadable) || mr_path(mr) != HMREG_PATH_SYSTEM ||
+        !find_unreadable(mr, &range) || atomic_exchange(&lib->told_unreadable, true))
+        return;
+    log_say(log, HMREG_LOG_WARN,
+            "%zu bytes at %p are registered as host memory, though " RESOLVE_UNREADABLE
+            " (further such regions: hmreg_mr_explain())",
+            range.iov_len, range.iov_base);
+}
+
 /* Why a get of host memory is not cached, if none is, or one of an iface without a runtime not
  * kept.
  */
@@ -168,13 +197,21 @@ static void explain_uncached(struct hmreg_explanation *explanation, const struct
 {
     enum hmreg_iface iface = mr_body(mr)->iface;
     struct hmreg_monitor_info info;
+    struct iovec range;
 
     if (mr->slot_offset && claim_is_foreign(iface) && explanation->path == HMREG_PATH_PEERMEM)
         text_write(explanation->uncached_why, sizeof(explanation->uncached_why),
                    "hmreg has no runtime of %s, and cannot tell other memory at the same address "
                    "later: a region of it ends with its last put, whatever the policy",
                    hmreg_iface_name(iface));
-    if (!mr->slot_offset || mr_body(mr)->cached || explanation->path != HMREG_PATH_SYSTEM)
+    if (mr_body(mr)->cached || explanation->path != HMREG_PATH_SYSTEM)
+        return;
+    if (find_unreadable(mr, &range)) {
+        text_write(explanation->uncached_why, sizeof(explanation->uncached_why),
+                   "%zu bytes at %p: " RESOLVE_UNREADABLE, range.iov_len, range.iov_base);
+        return;
+    }
+    if (!mr->slot_offset)
         return;
     monitor_query(mr->domain->lib->monitor, &info);
     if (info.active == HMREG_MONITOR_MEMHOOKS || info.active == HMREG_MONITOR_USERFAULTFD)
@@ -208,6 +245,7 @@ static void explain_rail(struct hmreg_explanation *explanation, const struct hmr
 
 int hmreg_mr_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
 {
+    LOGS_FAILURE(mr_log(mr));
     const struct hmreg_explanation *last = mr ? NULL : kept_explanation(false);
     struct hmreg_explanation explanation;
     size_t member;
@@ -261,7 +299,7 @@ static bool foresee_ways(struct hmreg_domain *domain, enum hmreg_iface iface, in
         why->path = HMREG_PATH_DMABUF;
         if (way_check(domain, *way, false, why) == 0)
             return true;
-        way_refused(domain, *way, why);
+        way_refused(*way, why);
         out->refused++;
     }
     return false;
@@ -332,6 +370,7 @@ static int foresee_all(struct hmreg_domain *domain, enum hmreg_iface iface, int 
 int hmreg_domain_explain(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
                          struct hmreg_explanation *out)
 {
+    LOGS_FAILURE(domain_log(domain));
     struct hmreg_explanation explanation;
     struct hmreg_error before;
     int rc = domain_check(domain);

@@ -6,6 +6,7 @@
 #include "core/mr/mr.h"
 
 #include "core/base/error.h"
+#include "core/base/failure.h"
 #include "core/base/validate.h"
 #include "core/group/nearest.h"
 
@@ -408,6 +409,7 @@ void *hmreg_mr_context(const struct hmreg_mr *mr)
 
 int hmreg_mr_set_context(const struct hmreg_mr *mr, void *context)
 {
+    LOGS_FAILURE(mr_log(mr));
     int rc = mr_check_open(mr);
     void *none = NULL;
 
@@ -419,6 +421,7 @@ int hmreg_mr_set_context(const struct hmreg_mr *mr, void *context)
 
 int hmreg_mr_query(const struct hmreg_mr *mr, struct hmreg_mr_info *out)
 {
+    LOGS_FAILURE(mr_log(mr));
     struct hmreg_mr_info info = {0};
     int rc = mr_check_open(mr);
 
@@ -468,6 +471,7 @@ static void describe_piece(const struct hmreg_mr *mr, size_t index, struct hmreg
 
 int hmreg_mr_piece(const struct hmreg_mr *mr, size_t index, struct hmreg_piece_info *out)
 {
+    LOGS_FAILURE(mr_log(mr));
     struct hmreg_piece_info info;
     int rc = mr_check(mr);
 

@@ -4,6 +4,7 @@
  * a peer's raw key. Binding, enabling and refreshing do so to each native registration.
  */
 #include "core/base/error.h"
+#include "core/base/failure.h"
 #include "core/base/validate.h"
 #include "core/group/group.h"
 #include "core/mr/mr.h"
@@ -20,6 +21,7 @@
 
 int hmreg_mr_bind(struct hmreg_mr *mr, void *object, uint64_t flags)
 {
+    LOGS_FAILURE(mr_log(mr));
     int rc = mr_check(mr);
 
     rc = rc ? rc : validate_pointer(object, "object");
@@ -34,6 +36,7 @@ int hmreg_mr_bind(struct hmreg_mr *mr, void *object, uint64_t flags)
 
 int hmreg_mr_enable(struct hmreg_mr *mr)
 {
+    LOGS_FAILURE(mr_log(mr));
     struct hmreg_domain *domain;
     int rc = mr_check(mr);
 
@@ -112,6 +115,7 @@ static int refresh(struct hmreg_mr *mr, const struct iovec *iov, size_t count)
 
 int hmreg_mr_refresh(struct hmreg_mr *mr, const struct iovec *iov, size_t count, uint64_t flags)
 {
+    LOGS_FAILURE(mr_log(mr));
     int rc = mr_check(mr);
 
     rc = rc ? rc : validate_flags(flags, 0, "flags");
@@ -167,6 +171,7 @@ static int check_raw(const struct hmreg_mr *mr, const uint8_t *raw, const size_t
 int hmreg_mr_raw_attr(const struct hmreg_mr *mr, uint64_t *base_addr, uint8_t *raw, size_t *size,
                       uint64_t flags)
 {
+    LOGS_FAILURE(mr_log(mr));
     uint8_t bytes[RAW_MAX];
     size_t needed = sizeof(bytes);
     uint64_t base = 0;
@@ -212,6 +217,7 @@ static int disuse_raw(struct hmreg_domain *domain, uint64_t key)
 int hmreg_domain_map_raw(struct hmreg_domain *domain, uint64_t base_addr, const uint8_t *raw,
                          size_t size, uint64_t *key, uint64_t flags)
 {
+    LOGS_FAILURE(domain_log(domain));
     uint64_t made = 0;
     int rc = domain_check(domain);
 
@@ -235,6 +241,7 @@ int hmreg_domain_map_raw(struct hmreg_domain *domain, uint64_t base_addr, const 
 
 int hmreg_domain_unmap_raw(struct hmreg_domain *domain, uint64_t key)
 {
+    LOGS_FAILURE(domain_log(domain));
     int rc = domain_check(domain);
 
     rc = rc ? rc : keys_unmap(&domain->keys, key);

@@ -161,6 +161,8 @@ static int note_refusal(struct attempt *attempt)
 {
     struct refusals *refused = &attempt->refused;
 
+    log_say(&attempt->domain->lib->settings.log, HMREG_LOG_DEBUG, "%s refused path %s: %s",
+            attempt->domain->caps.fabric, hmreg_path_name(attempt->why.path), attempt->why.text);
     if (!refused->reasons) {
         refused->reasons = calloc(HMREG_REASONS_MAX, sizeof(*refused->reasons));
         if (!refused->reasons)
@@ -202,7 +204,7 @@ static int try_dmabuf(struct attempt *attempt)
         rc = try_way(attempt);
         if (!rc || !attempt->why.code)
             break;
-        way_refused(attempt->domain, *way, &attempt->why);
+        way_refused(*way, &attempt->why);
         if (way[1] == HMREG_WAY_NONE) /* the caller notes the last refusal */
             return rc;
         rc = note_refusal(attempt);

@@ -8,6 +8,7 @@
  * addresses of mappings are found from it.
  */
 #include "core/base/error.h"
+#include "core/base/failure.h"
 #include "core/base/validate.h"
 #include "core/remote/token.h"
 #include "core/group/group.h"
@@ -385,6 +386,7 @@ static int pack_part(const struct hmreg_mr *mr, uint64_t begin, uint64_t end, vo
 
 int hmreg_mr_pack(const struct hmreg_mr *mr, void *buf, size_t *size)
 {
+    LOGS_FAILURE(mr_log(mr));
     int rc = check_region(mr);
 
     rc = rc ? rc : check_buffer(buf, size);
@@ -394,6 +396,7 @@ int hmreg_mr_pack(const struct hmreg_mr *mr, void *buf, size_t *size)
 int hmreg_mr_pack_range(const struct hmreg_mr *mr, const void *addr, size_t len, void *buf,
                         size_t *size)
 {
+    LOGS_FAILURE(mr_log(mr));
     uint64_t begin = 0;
     int rc = check_region(mr);
 
@@ -516,6 +519,7 @@ static int hand_over(const struct tokens *tokens, void *buf, size_t *size)
 
 int hmreg_mr_pack_many(struct hmreg_mr *const *mrs, size_t count, void *buf, size_t *size)
 {
+    LOGS_FAILURE(mrs && count ? mr_log(*mrs) : NULL);
     struct tokens tokens = {0};
     int rc = check_regions(mrs, count);
 

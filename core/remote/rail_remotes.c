@@ -3,6 +3,7 @@
  * Opens a peer's region of a group: a remote for each rail, on the local member with its number.
  */
 #include "core/base/error.h"
+#include "core/base/failure.h"
 #include "core/base/validate.h"
 #include "core/group/group.h"
 #include "core/remote/rails_token.h"
@@ -77,6 +78,7 @@ static int check(struct hmreg_domain *domain, const void *token, struct hmreg_re
 int hmreg_remote_open_rails(struct hmreg_domain *domain, const void *bytes, size_t size,
                             struct hmreg_remote **remotes, size_t count)
 {
+    LOGS_FAILURE(domain_log(domain));
     struct hmreg_remote *opened[HMREG_GROUP_MAX] = {NULL};
     struct rails_token token = {.count = 1, .tokens = {bytes}, .sizes = {size}};
     struct hmreg_error_guard guard;

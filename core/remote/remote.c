@@ -7,6 +7,7 @@
 #include "core/remote/remote.h"
 
 #include "core/base/error.h"
+#include "core/base/failure.h"
 #include "core/base/validate.h"
 #include "core/remote/token.h"
 #include "core/group/group.h"
@@ -208,6 +209,7 @@ static int check_no_rails(const void *token, size_t size)
 int hmreg_remote_open(struct hmreg_domain *domain, const void *token, size_t size,
                       struct hmreg_remote **out)
 {
+    LOGS_FAILURE(domain_log(domain));
     int rc = domain_check(domain);
 
     rc = rc ? rc : validate_pointer(token, "token");
@@ -299,6 +301,7 @@ static int check_room(size_t tokens, size_t *count)
 int hmreg_remote_open_many(struct hmreg_domain *domain, const void *tokens, size_t size,
                            struct hmreg_remote **remotes, size_t *count)
 {
+    LOGS_FAILURE(domain_log(domain));
     struct hmreg_remote **opened;
     size_t found = 0;
     int rc = domain_check(domain);
@@ -381,6 +384,7 @@ static void exchange(struct hmreg_remote *one, struct hmreg_remote *other)
 
 int hmreg_remote_renew(struct hmreg_remote *remote, const void *token, size_t size)
 {
+    LOGS_FAILURE(remote ? domain_log(remote->domain) : NULL);
     enum hmreg_remote_state state = HMREG_REMOTE_DEAD;
     struct hmreg_remote *renewed;
     int rc = check_token(remote, token, size, &state);

@@ -7,6 +7,7 @@
 #include <hmreg/table.h>
 
 #include "core/base/error.h"
+#include "core/base/failure.h"
 #include "core/base/uncancelled.h"
 #include "core/base/validate.h"
 #include "core/group/group.h"
@@ -220,6 +221,7 @@ static int lock_and_write(struct hmreg_table *table, size_t first, size_t count,
 int hmreg_table_write(struct hmreg_table *table, size_t first, size_t count, const void *tokens,
                       size_t size, size_t stride)
 {
+    LOGS_FAILURE(table ? domain_log(table->domain) : NULL);
     struct gathered all = {.bytes = tokens, .size = size, .stride = stride};
     int rc = check_change(table, first, count);
 
@@ -268,6 +270,7 @@ static int fill(struct hmreg_table *table, void *memory, uint64_t flags)
 int hmreg_table_open(struct hmreg_domain *domain, void *memory, size_t tokens, uint64_t flags,
                      struct hmreg_table **out)
 {
+    LOGS_FAILURE(domain_log(domain));
     struct hmreg_table *table;
     UNCANCELLED;
     int rc = check_open(domain, memory, tokens, flags, out);

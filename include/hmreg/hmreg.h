@@ -317,12 +317,12 @@ struct hmreg_mem_info {
 
 /*
  * Identifies the memory at [addr, addr+len). Queries each runtime that is present or whose library
- * is in the process; a range that no runtime knows is system memory if it is mapped. The text of
- * the last error has the details.
+ * is in the process; a range that no runtime knows is system memory if the process can read it.
+ * The text of the last error has the details.
  * -EINVAL: lib, addr or out is NULL, len is 0 or the range wraps, out->size is too small.
  * -ERANGE: the range extends beyond the allocation it starts in; the text says where. Host memory
  * that a runtime pinned only in part is the system's.
- * -EFAULT: an address in the range is not mapped; the text says which.
+ * -EFAULT: no runtime knows the range, and the process cannot read all of it; the text says where.
  * -EOPNOTSUPP: a runtime reports no bounds of it, or it is a multicast object; the text says which.
  * -EIO: a vendor's query failed; its code is in the last error.
  * -EEXIST: two runtimes report the memory as theirs.
@@ -773,7 +773,8 @@ struct hmreg_explanation {
                            does */
     char uncached_why[768];   /* of a get of host memory: why none is cached, as in
                                  hmreg_monitor_info, or why this is not (a file's, as it is mapped
-                                 now); "": it is, or for want of room */
+                                 now); of any of system memory: that the process cannot read it;
+                                 "": it is cached, or not for want of room */
     enum hmreg_policy policy; /* of a region of a get: as in hmreg_mr_info; else DEFAULT */
     char rail_why[188]; /* of a rail, or a group's region: why it is registered there, if the group
                            chooses its nearest members (hmreg_group_nearest()); "": it does not, or

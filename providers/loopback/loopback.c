@@ -6,6 +6,7 @@
 #include "providers/loopback/loopback.h"
 
 #include "core/base/error.h"
+#include "core/base/failure.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -357,6 +358,7 @@ static struct loopback *loopback_new(struct hmreg *lib, const struct hmreg_loopb
 int hmreg_domain_open_loopback(struct hmreg *lib, const struct hmreg_loopback_config *callers,
                                const struct hmreg_domain_config *config, struct hmreg_domain **out)
 {
+    LOGS_FAILURE(hmreg_lib_log(lib));
     struct hmreg_loopback_config own = {0};
     struct provider_caps caps;
     struct loopback *loopback;

@@ -6,6 +6,7 @@
  * fi_getinfo() have them: the structs of an older version lack the newer fields.
  */
 #include "core/base/error.h"
+#include "core/base/failure.h"
 #include "core/base/fault_cause.h"
 #include "core/contract/provider.h"
 #include "providers/ofi/ofi_abi.h"
@@ -771,6 +772,7 @@ static void describe_options(const struct ofi *ofi, const struct fi_info *info,
 int hmreg_domain_open_ofi(struct hmreg *lib, struct fid_domain *domain, const struct fi_info *info,
                           const struct hmreg_domain_config *config, struct hmreg_domain **out)
 {
+    LOGS_FAILURE(hmreg_lib_log(lib));
     /* libfabric reports no maximum length. Many versions need unique keys for all regions. */
     struct provider_caps caps = {
         .domain_flags = HMREG_OFI_ASYNC, .max_len = UINT64_MAX, .local_keys = true};

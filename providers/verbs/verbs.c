@@ -18,6 +18,7 @@
  * registrations, it would corrupt the page accounting that libibverbs then begins.
  */
 #include "core/base/error.h"
+#include "core/base/failure.h"
 #include "core/base/fault_cause.h"
 #include "core/contract/provider.h"
 #include "providers/verbs/verbs_direct.h"
@@ -714,6 +715,7 @@ static int check_atomics(const struct ibv_pd *pd, const struct ibv_device_attr *
 int hmreg_domain_open_verbs(struct hmreg *lib, struct ibv_pd *pd,
                             const struct hmreg_domain_config *config, struct hmreg_domain **out)
 {
+    LOGS_FAILURE(hmreg_lib_log(lib));
     struct ibv_device_attr limits = {.max_mr_size = 0};
     struct provider_caps caps;
     struct verbs *verbs;

@@ -119,4 +119,24 @@ TEST(stderr__longest_error_and_more__whole_line)
     assert_non_null(strstr(line, "do so\n"));
 }
 
+TEST(rate__some_at_once_then_one_a_second__and_how_many_not)
+{
+    struct log_rate rate = {0};
+    const int64_t second = 1000000000;
+    unsigned left_out = 1;
+
+    for (int i = 0; i < LOG_AT_ONCE; i++) {
+        assert_true(log_admits(&rate, 5 * second, &left_out));
+        assert_int_equal(left_out, 0);
+    }
+    for (int i = 0; i < 7; i++)
+        assert_false(log_admits(&rate, 6 * second - 1, &left_out));
+    assert_true(log_admits(&rate, 6 * second, &left_out));
+    assert_int_equal(left_out, 7);
+    assert_false(log_admits(&rate, 6 * second, &left_out));
+    for (int i = 0; i < LOG_AT_ONCE; i++) /* after silence, as at first */
+        assert_true(log_admits(&rate, 100 * second, &left_out));
+    assert_false(log_admits(&rate, 100 * second, &left_out));
+}
+
 TEST_MAIN()

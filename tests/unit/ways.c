@@ -266,7 +266,8 @@ TEST(log__each_refusal_and_the_way_taken)
     memory = vendor_memory(HMREG_IFACE_CUDA, 1, HMREG_MEM_DEVICE, 4096);
     script.refuse_way[DIRECT] = -EREMOTE;
     assert_ok(hmreg_mr_reg(domain, memory, 4096, HMREG_SEND, 0, 0, 0, &mr, NULL));
-    assert_non_null(strstr(said, "script refused way data-direct: script: not by this way\n"));
+    assert_non_null(
+        strstr(said, "script refused path dmabuf: data-direct: script: not by this way\n"));
     assert_non_null(strstr(said, "script registered memory of cuda 1 by way data-direct-pcie\n"));
     assert_ok(hmreg_mr_close(mr));
     vendor_memory_free(memory);

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See failure.h.
+ */
+#include "core/base/failure.h"
+
+#include "core/base/now.h"
+#include "core/base/uncancelled.h"
+
+#include <errno.h>
+
+/* How many scopes the thread is in, the log's function included. A call that a signal handler of
+ * the program leaves by a jump is counted for ever: the thread then logs no failure more. */
+static _Thread_local unsigned depth __attribute__((tls_model("initial-exec")));
+
+/* Errors that a caller expects: it asks again, waits, or has asked whether there is something. */
+static bool is_expected(int code)
+{
+    switch (-code) {
+    case EAGAIN:
+    case ECANCELED:
+    case EINPROGRESS:
+    case ENOENT:
+    case HMREG_ETOOSMALL:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void say(struct log *log, const char *call, const struct hmreg_error *error)
+{
+    bool expected = is_expected(error->code);
+    enum hmreg_log_level level = expected ? HMREG_LOG_INFO : HMREG_LOG_WARN;
+    unsigned left_out;
+
+    if (!log_takes(log, level) || !log_admits(&log->failures[expected], now_ns(), &left_out))
+        return;
+    if (left_out)
+        log_say(log, level, "%s: %s (%s); %u failures before it were not logged", call, error->text,
+                hmreg_strerror(error->code), left_out);
+    else
+        log_say(log, level, "%s: %s (%s)", call, error->text, hmreg_strerror(error->code));
+}
+
+void hmreg_failure_begin(struct failure_scope *scope, struct log *log, const char *call)
+{
+    scope->log = log;
+    scope->call = call;
+    hmreg_error_guard(&scope->before);
+    depth++;
+}
+
+void hmreg_failure_end(struct failure_scope *scope)
+{
+    bool is_new = hmreg_error_is_new(&scope->before);
+    struct hmreg_error_guard guard;
+    int before = errno;
+
+    hmreg_error_unguard(&scope->before, false);
+    if (is_new && scope->log && depth == 1) {
+        UNCANCELLED;
+
+        hmreg_error_guard(&guard);
+        say(scope->log, scope->call, hmreg_last_error());
+        hmreg_error_unguard(&guard, true);
+        errno = before;
+    }
+    depth--;
+}
