@@ -127,11 +127,12 @@ struct mr_body {
     bool refused_room : 1; /* registered, but not published because the cache was full */
     bool filling : 1;      /* its get registers it, never to be published */
     bool stuck : 1;        /* the fabric answered its deregistration with EBUSY */
-    /* Written only when the entry begins a use; `cache` is its cache's index. */
-    uint16_t cache : 14;
-    bool whole : 1;   /* it serves only gets of exactly its range: nothing tells when its memory
-                         changes, so each that holds it must hold all of that memory */
-    bool claimed : 1; /* that its memory is the system's is a trusted claim, and was not found */
+    uint16_t : 0; /* fields above are written under the lock; those below are read without it, and
+                     written only when the entry begins a use */
+    uint16_t cache : 14; /* its cache's index */
+    bool whole : 1;      /* it serves only gets of exactly its range: nothing tells when its memory
+                            changes, so each that holds it must hold all of that memory */
+    bool claimed : 1;    /* that its memory is the system's is a trusted claim, and was not found */
     struct clock_link place; /* live: in the clock list; else `next` in another list */
     /* These keep their values when the entry begins another use: threads that remember an earlier
      * one may read them. */
