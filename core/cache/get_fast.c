@@ -355,16 +355,25 @@ struct hmreg_mr *get_remembered(struct hmreg_domain *domain, const struct cache_
     return tcache ? find_remembered(tcache, want) : NULL;
 }
 
-/* tcache: the thread's, if it is known. */
+_Static_assert(HMREG_GET_HOST == THREAD_CACHE_VARIED,
+               "the flag makes pin_first() match what serves trusted claims, and nothing else");
+
+/* tcache: the thread's, if it is known. access: with HMREG_GET_HOST or without. */
 static noinline int get_out_of_line(struct thread_cache *tcache, struct hmreg_domain *domain,
                                     const void *addr, size_t len, uint64_t access,
                                     struct hmreg_mr **out)
 {
     struct iovec iov = {(void *)(uintptr_t)addr, len};
-    struct request request = {.iov = &iov, .count = 1, .access = access, .any_key = true};
+    struct request request = {
+        .iov = &iov, .count = 1, .access = access & ~HMREG_GET_HOST, .any_key = true};
     struct cache_want want = {
-        .start = (uintptr_t)addr, .end = (uintptr_t)addr + len, .access = access};
+        .start = (uintptr_t)addr, .end = (uintptr_t)addr + len, .access = request.access};
     struct hmreg_mr *mr = NULL;
+
+    if (access & HMREG_GET_HOST) {
+        request.claim = claim_of_system();
+        want.claim = &request.claim;
+    }
 
     if (!tcache && domain && out && process_is(domain->lib->epoch))
         tcache = thread_cache_find(&domain->caches->pool.thread_caches);
@@ -421,7 +430,8 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
 
     /* Fast check that neither is NULL: pointers without a common bit, which are rare, also take the
      * out-of-line path. Bits that are no access rights would be taken for bits of a sequence. */
-    if (unlikely(!((uintptr_t)domain & (uintptr_t)out)) || unlikely(access & ~HMREG_ACCESS_ALL))
+    if (unlikely(!((uintptr_t)domain & (uintptr_t)out)) ||
+        unlikely(access & ~(HMREG_ACCESS_ALL | HMREG_GET_HOST)))
         return get_out_of_line(NULL, domain, addr, len, access, out);
     view = tls_view_of(domain->serial);
     if (unlikely(view->serial != domain->serial))

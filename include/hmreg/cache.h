@@ -13,6 +13,12 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
+/* A flag beside the access rights of hmreg_mr_get(): the caller knows that the memory is the
+ * system's, on no device. It is a trusted claim (HMREG_CLAIM_TRUSTED): no vendor is asked, and a
+ * wrong one registers memory that is not there. A get without it never returns a region that was
+ * registered by such a claim. */
+#define HMREG_GET_HOST (UINT64_C(1) << 30)
+
 /*
  * Gets a region that covers [addr, addr+len) with exactly these access rights, or more where the
  * domain's configuration permits it (rights): a cached region if there is one that is still valid,

@@ -17,14 +17,14 @@
 
 /* ---- what a hit does without -------------------------------------------------------------- */
 
-static atomic_uint locks, copies; /* of attributes */
+static _Thread_local unsigned locks, copies; /* of attributes; the reaper has locks of its own */
 
 int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
 
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
 {
-    atomic_fetch_add(&locks, 1);
+    locks++;
     return __real_pthread_mutex_lock(mutex);
 }
 
@@ -36,7 +36,7 @@ int __wrap_request_from_attr(const struct hmreg_domain *domain, const struct hmr
 int __wrap_request_from_attr(const struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
                              uint64_t flags, struct attributes *out)
 {
-    atomic_fetch_add(&copies, 1);
+    copies++;
     return __real_request_from_attr(domain, callers, flags, out);
 }
 
@@ -88,14 +88,14 @@ static struct hmreg_mr *get(int claim)
 static bool hits(const struct hmreg_mr_attr *attr)
 {
     struct hmreg_mr *mr = get_hit(fixture.domain, attr);
-    unsigned before = atomic_load(&locks) + atomic_load(&copies);
+    unsigned before = locks + copies;
 
     hmreg_mr_put(mr);
     if (!mr)
         return false;
     assert_ptr_equal(get_by(attr), mr);
     hmreg_mr_put(mr);
-    return atomic_load(&locks) + atomic_load(&copies) == before;
+    return locks + copies == before;
 }
 
 static unsigned asks(void)
@@ -129,6 +129,53 @@ TEST(hit__each_claim_of_host_memory__as_quick_as_without)
         assert_int_equal(fixture_stats().misses, 2);
         fixture_close();
     }
+}
+
+static struct hmreg_mr *get_plain(uint64_t flag)
+{
+    struct hmreg_mr *mr = NULL;
+
+    assert_ok(hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_ACCESS_REMOTE | flag, &mr));
+    return mr;
+}
+
+/* The flag of a plain get is the trusted claim: no runtime is asked, the next get hits at once, and
+ * a get without the flag registers a region of its own. */
+TEST(hit__plain_get_with_the_flag__as_quick_and_no_runtime_asked)
+{
+    struct hmreg_mr *mr, *other;
+    unsigned asked, before;
+
+    open_fixture(HMREG_POLICY_KEEP);
+    asked = asks();
+    mr = get_plain(HMREG_GET_HOST);
+    hmreg_mr_put(mr);
+    before = locks;
+    assert_ptr_equal(get_plain(HMREG_GET_HOST), mr);
+    hmreg_mr_put(mr);
+    assert_int_equal(locks, before);
+    assert_int_equal(asks(), asked);
+    hmreg_mr_put(get(HMREG_CLAIM_TRUSTED));
+    assert_int_equal(fixture_stats().misses, 2);
+    other = get_plain(0);
+    assert_ptr_not_equal(other, mr);
+    assert_true(asks() > asked);
+    hmreg_mr_put(other);
+    fixture_close();
+}
+
+TEST(flag__not_of_a_registration__refused)
+{
+    struct hmreg_mr *mr = NULL;
+
+    open_fixture(HMREG_POLICY_KEEP);
+    assert_int_equal(hmreg_mr_reg(fixture.domain, memory[0], LEN,
+                                  HMREG_ACCESS_REMOTE | HMREG_GET_HOST, 0, HMREG_KEY_ANY, 0, &mr,
+                                  NULL),
+                     -EINVAL);
+    assert_int_equal(hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_GET_HOST, &mr), -EINVAL);
+    assert_null(mr);
+    fixture_close();
 }
 
 /* The call ignores iface and device if nothing is claimed. */
