@@ -7,6 +7,7 @@
 
 #include "tests/differential/acts.h"
 #include "tests/differential/space.h"
+#include "tests/differential/witness.h"
 #include "tests/support/pinning.h"
 
 #include <hmreg/loopback.h>
@@ -25,6 +26,7 @@ static struct hmreg *lib;
 static struct hmreg_domain *domains[DOMAINS]; /* NULL: not used by this plan */
 static struct hmreg_mr *held[HOLDS];
 static timer_t timer;
+static volatile sig_atomic_t *interrupt; /* set by a handler that changes memory; NULL: none will */
 
 static void must(bool good, const char *what)
 {
@@ -84,6 +86,8 @@ void beside_open(const struct plan *for_plan, struct trace *for_trace)
     plan = for_plan;
     trace = for_trace;
     must(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0, "timer_create()");
+    if (plan->kind->witness)
+        witness_open();
     open_library();
 }
 
@@ -132,13 +136,27 @@ static struct hmreg_domain *a_domain(unsigned number)
     return domains[number] ? domains[number] : domains[1 - number];
 }
 
+/* Memory that a handler has changed since the get began may be other memory. */
+static void judge(const struct hmreg_mr *mr, const void *addr, size_t len, bool interrupted)
+{
+    const char *wrong = plan->kind->witness ? witness_judge(mr, addr, len) : NULL;
+
+    if (!wrong || (interrupt && *interrupt != interrupted))
+        return;
+    snprintf(trace->wrong, sizeof(trace->wrong), "%s", wrong);
+    _exit(1);
+}
+
 static struct hmreg_mr *get(unsigned number, void *addr, size_t len, uint64_t access)
 {
+    bool interrupted = interrupt && *interrupt;
     struct hmreg_mr *mr = NULL;
 
     trace->gets++;
     if (hmreg_mr_get(a_domain(number), addr, len, access, &mr))
         trace->failed_gets++;
+    else
+        judge(mr, addr, len, interrupted);
     return mr;
 }
 
@@ -214,11 +232,31 @@ void beside_use(void *addr, size_t len)
 
 /* ---- what the program does -------------------------------------------------------------- */
 
+static bool is_missed_by_kernel(const struct step *step)
+{
+    return step->act == ACT_SHM || (step->act == ACT_ADVISE && calls_install_guards(step)) ||
+           (step->act == ACT_INLINE && step->form % 8 == 5);
+}
+
+static bool is_missed(const struct step *step)
+{
+    switch (plan->kind->monitor) {
+    case HMREG_MONITOR_MEMHOOKS:
+        return step->act == ACT_INLINE;
+    case HMREG_MONITOR_USERFAULTFD:
+        return is_missed_by_kernel(step);
+    case HMREG_MONITOR_DEFAULT:
+        return step->act == ACT_INLINE || is_missed_by_kernel(step);
+    default:
+        return plan->kind->reports;
+    }
+}
+
 void beside_report(const struct step *step)
 {
     char *to;
 
-    if (!plan || !plan->kind->reports)
+    if (!plan || !is_missed(step))
         return;
     to = space_at(step->area, step->to);
     must(hmreg_invalidate(lib, space_start(step), space_len(step)) == 0, "invalidate");
@@ -231,6 +269,7 @@ void beside_interrupt(const struct step *step, volatile sig_atomic_t *handled)
 
     if (!plan)
         return;
+    interrupt = handled;
     must(timer_settime(timer, 0, &when, NULL) == 0, "timer_settime()");
     for (struct step part = *step; !*handled; part.r += 1 << 16) {
         part.form &= 0x7f; /* put at once */
@@ -238,6 +277,7 @@ void beside_interrupt(const struct step *step, volatile sig_atomic_t *handled)
             part.area = AREA_SMALL;
         get_one(&part);
     }
+    interrupt = NULL;
 }
 
 /* The child must not use the parent's objects, but may open a library. */
@@ -247,6 +287,7 @@ void beside_in_child(const struct step *step)
 
     if (!plan)
         return;
+    witness_close();
     must(hmreg_mr_get(a_domain(0), space_start(step), space.page, HMREG_REMOTE_READ, &mr) == -EPERM,
          "a get of the parent's");
     if (step->form % 4)

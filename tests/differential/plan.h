@@ -52,6 +52,9 @@ enum act {
     ACT_LAYOUT,   /* compares the mappings of the areas: rights, flags, pages, huge pages */
     ACT_PROCESS,  /* signal mask, handlers, limits, affinity, ... */
     ACT_UNUSED,   /* the layout while nothing is cached: after a flush, or between close and open */
+    ACT_INLINE,   /* system calls of the program's own */
+    ACT_OTHER,    /* by another process, which shares the program's memory or does not */
+    ACT_LOAD,     /* a library with calls of its own; only beside a witness */
     ACT_GET,      /* from here on acts of the library */
     ACT_PUT,
     ACT_FLUSH,
@@ -78,7 +81,8 @@ struct plan_kind {
     bool caches;  /* host memory is expected to be cached */
     bool watched; /* by userfaultfd: the plan leaves out what the kernel refuses there, and gets
                      leave out the area of the program's own userfaultfd */
-    bool reports; /* the program calls hmreg_invalidate() */
+    bool reports; /* the program calls hmreg_invalidate() before each change */
+    bool witness; /* regions are judged, in place of the program's results (witness.h) */
 };
 
 struct plan {
