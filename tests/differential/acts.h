@@ -16,6 +16,8 @@ typedef void act_function(const struct step *step, struct outcome *out);
 /* calls.c: calls on the areas. */
 act_function act_map, act_unmap, act_remap, act_protect, act_advise, act_write, act_read,
     act_resident, act_lock, act_sync;
+/* The step with a range that mremap(2) can move under the plan's monitor. */
+struct step calls_narrow(const struct step *step);
 /* Does the step install guards, which userfaultfd does not report? */
 bool calls_install_guards(const struct step *step);
 /* objects.c: the program's other objects. */

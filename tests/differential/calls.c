@@ -134,7 +134,7 @@ static size_t draw_new_length(const struct step *step, size_t before)
 }
 
 /* The kernel refuses to move several mappings by one call if one of them has a userfaultfd. */
-static struct step narrow(const struct step *step)
+struct step calls_narrow(const struct step *step)
 {
     struct step range = *step;
 
@@ -184,7 +184,7 @@ static void move(const struct step *step, struct outcome *out)
 
 void act_remap(const struct step *step, struct outcome *out)
 {
-    struct step range = narrow(step);
+    struct step range = calls_narrow(step);
 
     move(&range, out);
     if (out->rc) /* the mappings at the new place may be gone even after a failure */

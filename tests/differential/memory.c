@@ -438,9 +438,9 @@ TEST(disabled__beside_gets_and_puts__the_program_sees_no_difference)
     run(&kind);
 }
 
-TEST(witness_memhooks__programs_with_calls_past_libc__no_region_is_stale)
+TEST(witness_hooks__programs_with_calls_past_libc__no_region_is_stale)
 {
-    static const struct plan_kind kind = {.name = "witness_memhooks",
+    static const struct plan_kind kind = {.name = "witness_hooks",
                                           .monitor = HMREG_MONITOR_MEMHOOKS,
                                           .caches = true,
                                           .witness = true};
@@ -448,9 +448,9 @@ TEST(witness_memhooks__programs_with_calls_past_libc__no_region_is_stale)
     run(&kind);
 }
 
-TEST(witness_userfaultfd__programs_with_calls_past_libc__no_region_is_stale)
+TEST(witness_events__programs_with_calls_past_libc__no_region_is_stale)
 {
-    static const struct plan_kind kind = {.name = "witness_userfaultfd",
+    static const struct plan_kind kind = {.name = "witness_events",
                                           .monitor = HMREG_MONITOR_USERFAULTFD,
                                           .caches = true,
                                           .watched = true,
@@ -459,10 +459,9 @@ TEST(witness_userfaultfd__programs_with_calls_past_libc__no_region_is_stale)
     run(&kind);
 }
 
-TEST(witness_default__programs_with_calls_past_libc__no_region_is_stale)
+TEST(witness_any__programs_with_calls_past_libc__no_region_is_stale)
 {
-    static const struct plan_kind kind = {
-        .name = "witness_default", .caches = true, .witness = true};
+    static const struct plan_kind kind = {.name = "witness_any", .caches = true, .witness = true};
 
     run(&kind);
 }

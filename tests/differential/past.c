@@ -60,7 +60,8 @@ static long call_inline(const struct step *step)
 
 void act_inline(const struct step *step, struct outcome *out)
 {
-    long rc = call_inline(step);
+    struct step range = calls_narrow(step);
+    long rc = call_inline(&range);
 
     out->rc = rc < 0 && rc >= -4095 ? -1 : 0;
     out->error = out->rc ? (int32_t)-rc : 0;
