@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -34,6 +35,23 @@ static void must(bool good, const char *what)
         return;
     snprintf(trace->wrong, sizeof(trace->wrong), "%s: %s", what, hmreg_last_error()->text);
     _exit(1);
+}
+
+/* Pages of the areas that a get asked for since the program reported them last. */
+static bool asked[AREA_COUNT][SPACE_PAGES];
+
+static bool *asked_at(const struct step *step)
+{
+    return &asked[step->area][step->page];
+}
+
+static void note_asked(const void *addr, size_t len)
+{
+    uint64_t from = space_offset(addr), last = space_offset((const char *)addr + len - 1);
+
+    for (uint64_t at = from / space.page * space.page; from < last && at <= last; at += space.page)
+        if (at / SPACE_SPACING < AREA_COUNT && at % SPACE_SPACING / space.page < SPACE_PAGES)
+            asked[at / SPACE_SPACING][at % SPACE_SPACING / space.page] = true;
 }
 
 /* ---- life ------------------------------------------------------------------------------- */
@@ -157,6 +175,7 @@ static struct hmreg_mr *get(unsigned number, void *addr, size_t len, uint64_t ac
         trace->failed_gets++;
     else
         judge(mr, addr, len, interrupted);
+    note_asked(addr, len);
     return mr;
 }
 
@@ -232,6 +251,13 @@ void beside_use(void *addr, size_t len)
 
 /* ---- what the program does -------------------------------------------------------------- */
 
+/* Programs need not report that they unmap what they have never registered, as liburing does. */
+static bool is_own_unmap(const struct step *step)
+{
+    return step->act == ACT_INLINE && step->form % 8 == 0 &&
+           !memchr(asked_at(step), true, step->pages);
+}
+
 static bool is_missed_by_kernel(const struct step *step)
 {
     return step->act == ACT_SHM || (step->act == ACT_ADVISE && calls_install_guards(step)) ||
@@ -256,8 +282,9 @@ void beside_report(const struct step *step)
 {
     char *to;
 
-    if (!plan || !is_missed(step))
+    if (!plan || !is_missed(step) || is_own_unmap(step))
         return;
+    memset(asked_at(step), false, step->pages);
     to = space_at(step->area, step->to);
     must(hmreg_invalidate(lib, space_start(step), space_len(step)) == 0, "invalidate");
     must(hmreg_invalidate(lib, to, 2 * space_len(step)) == 0, "invalidate");

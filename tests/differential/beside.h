@@ -19,7 +19,8 @@ void beside_step(const struct step *step);
 /* The program is about to change memory. It calls hmreg_invalidate() first where the plan has it
  * report everything (import), and where the monitor does not see what changes:
  *
- *     memhooks     the program's own system calls. No library with such calls is loaded: memhooks
+ *     memhooks     the program's own system calls, but for munmap of what was never registered.
+ *                  No library with such calls is loaded: memhooks
  *                  that were asked for by name would cache nothing
  *     userfaultfd  SHM_REMAP, MADV_GUARD_INSTALL
  *     default      both, as userfaultfd takes over when a library with own calls is loaded; not the

@@ -144,16 +144,16 @@ static void unload(void)
     library.file = NULL;
 }
 
-/* Each form loads it, calls it or unloads it, in this order. */
+/* Mostly it comes, calls and goes again, perhaps without a get meanwhile. */
 void act_load(const struct step *step, struct outcome *out)
 {
-    if (!library.file && step->form % 4)
+    if (!library.file)
         load();
-    if (library.file && step->form & 4)
+    if (step->form & 1)
         out->value = (uint64_t)library.munmap(space_start(step), space_len(step));
-    if (library.file && step->form & 8)
+    else
         out->value = (uint64_t)library.madvise(space_start(step), space_len(step), MADV_DONTNEED);
-    if (library.file && step->form & 16)
+    if (step->form % 16 < 14)
         unload();
     space_set_apart(step->area, step->page, step->pages);
 }

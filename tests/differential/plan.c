@@ -250,6 +250,8 @@ void plan_make(struct plan *plan, const struct plan_kind *kind, unsigned long se
         for (unsigned gets = below(&random, 3); gets && i + 1 < plan->count; gets--)
             plan->steps[i++] = draw_librarys(kind, &next, usual, &random);
         plan->steps[i++] = next;
+        if (kind->witness && i < plan->count && below(&random, 2)) /* before anything else */
+            plan->steps[i++] = draw_librarys(kind, &next, usual, &random);
     }
     for (i = 0; i < plan->count; i++)
         plan->keep[i] = !is_without(kind, &plan->steps[i], without);
