@@ -207,6 +207,24 @@ static struct step draw_librarys(const struct plan_kind *kind, const struct step
     return step;
 }
 
+/* A file in the place that the step has unmapped, a get of it, and the file's truncation, which no
+ * call of this program need tell. */
+static unsigned draw_file_there(struct step *steps, const struct step *unmap)
+{
+    static const struct {
+        enum act act;
+        uint8_t form;
+    } parts[] = {{ACT_MAP, PLAN_MAPS_FILE}, {ACT_GET, 1}, {ACT_FILE, PLAN_CUTS_FILE}, {ACT_GET, 1}};
+
+    for (unsigned i = 0; i < PLAN_FILE_THERE; i++) {
+        steps[i] = *unmap;
+        steps[i].act = (uint8_t)parts[i].act;
+        steps[i].form = parts[i].form;
+        steps[i].r = (unmap->r & ~0xffffffu) | 0x41100u | (unmap->r & 0x3e); /* where nothing is */
+    }
+    return PLAN_FILE_THERE;
+}
+
 /* ---- plans ------------------------------------------------------------------------------ */
 
 static bool is_named(const char *list, const char *name)
@@ -250,6 +268,9 @@ void plan_make(struct plan *plan, const struct plan_kind *kind, unsigned long se
         for (unsigned gets = below(&random, 3); gets && i + 1 < plan->count; gets--)
             plan->steps[i++] = draw_librarys(kind, &next, usual, &random);
         plan->steps[i++] = next;
+        if (kind->witness && next.act == ACT_INLINE && next.form % 8 == 0 && next.form & 8 &&
+            i + PLAN_FILE_THERE < plan->count)
+            i += draw_file_there(&plan->steps[i], &next);
         if (kind->witness && i < plan->count && below(&random, 2)) /* before anything else */
             plan->steps[i++] = draw_librarys(kind, &next, usual, &random);
     }

@@ -19,6 +19,11 @@
 #define PLAN_PROTECTS   12
 #define PLAN_GROWS_DOWN 10
 
+/* Forms of mmap(2) of the program's memfd, shared, and of its ftruncate(2). */
+#define PLAN_MAPS_FILE  22
+#define PLAN_CUTS_FILE  0
+#define PLAN_FILE_THERE 4 /* steps */
+
 /* The program's address ranges (space.h). */
 enum area {
     AREA_SMALL, /* pages, in all kinds of mappings */
