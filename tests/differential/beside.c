@@ -8,6 +8,7 @@
 #include "tests/differential/acts.h"
 #include "tests/differential/space.h"
 #include "tests/differential/witness.h"
+#include "tests/support/code_filters.h"
 #include "tests/support/pinning.h"
 
 #include <hmreg/loopback.h>
@@ -15,6 +16,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ipc.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -97,6 +99,22 @@ static void close_library(void)
     must(!*pinning_complaint(), pinning_complaint());
 }
 
+/* A policy under which hooks cannot find out what shmat(2) and process_madvise(2) change. */
+static void refuse_hooks(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 3, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_shmctl, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPC_STAT, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+
+    (void)CODE_FILTER(code);
+}
+
 void beside_open(const struct plan *for_plan, struct trace *for_trace)
 {
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
@@ -106,6 +124,8 @@ void beside_open(const struct plan *for_plan, struct trace *for_trace)
     must(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0, "timer_create()");
     if (plan->kind->witness)
         witness_open();
+    if (plan->kind->witness && plan->kind->monitor == HMREG_MONITOR_MEMHOOKS && plan->episode % 2)
+        refuse_hooks();
     open_library();
 }
 
