@@ -29,6 +29,7 @@ static struct hmreg *lib;
 static struct hmreg_domain *domains[DOMAINS]; /* NULL: not used by this plan */
 static struct hmreg_mr *held[HOLDS];
 static timer_t timer;
+static bool in_child;                    /* of the process that opened the library */
 static volatile sig_atomic_t *interrupt; /* set by a handler that changes memory; NULL: none will */
 
 static void must(bool good, const char *what)
@@ -302,7 +303,7 @@ void beside_report(const struct step *step)
 {
     char *to;
 
-    if (!plan || !is_missed(step) || is_own_unmap(step))
+    if (!plan || in_child || !is_missed(step) || is_own_unmap(step))
         return;
     memset(asked_at(step), false, step->pages);
     to = space_at(step->area, step->to);
@@ -334,6 +335,7 @@ void beside_in_child(const struct step *step)
 
     if (!plan)
         return;
+    in_child = true;
     witness_close();
     must(hmreg_mr_get(a_domain(0), space_start(step), space.page, HMREG_REMOTE_READ, &mr) == -EPERM,
          "a get of the parent's");

@@ -35,7 +35,11 @@ static void run_act(unsigned act, const struct step *step, struct outcome *out)
 
 void act_inner(const struct step *step, struct outcome *out)
 {
-    run_act(step->inner, step, out);
+    struct step inner = *step;
+
+    inner.act = step->inner;
+    beside_report(&inner);
+    run_act(inner.act, &inner, out);
 }
 
 static void play_step(const struct step *step, struct outcome *out)
