@@ -321,7 +321,7 @@ void beside_interrupt(const struct step *step, volatile sig_atomic_t *handled)
     must(timer_settime(timer, 0, &when, NULL) == 0, "timer_settime()");
     for (struct step part = *step; !*handled; part.r += 1 << 16) {
         part.form &= 0x7f; /* put at once */
-        if (plan->kind->watched && part.area == AREA_OWN)
+        if (plan->kind->spares && part.area == AREA_OWN)
             part.area = AREA_SMALL;
         get_one(&part);
     }

@@ -403,7 +403,8 @@ TEST(userfaultfd__beside_gets_and_puts__the_program_sees_no_difference)
     static const struct plan_kind kind = {.name = "userfaultfd",
                                           .monitor = HMREG_MONITOR_USERFAULTFD,
                                           .caches = true,
-                                          .watched = true};
+                                          .watched = true,
+                                          .spares = true};
 
     run(&kind);
 }
@@ -454,6 +455,7 @@ TEST(witness_events__programs_with_calls_past_libc__no_region_is_stale)
                                           .monitor = HMREG_MONITOR_USERFAULTFD,
                                           .caches = true,
                                           .watched = true,
+                                          .spares = true,
                                           .witness = true};
 
     run(&kind);
@@ -461,7 +463,8 @@ TEST(witness_events__programs_with_calls_past_libc__no_region_is_stale)
 
 TEST(witness_any__programs_with_calls_past_libc__no_region_is_stale)
 {
-    static const struct plan_kind kind = {.name = "witness_any", .caches = true, .witness = true};
+    static const struct plan_kind kind = {
+        .name = "witness_any", .caches = true, .spares = true, .witness = true};
 
     run(&kind);
 }

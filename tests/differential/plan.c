@@ -197,7 +197,7 @@ static struct step draw_librarys(const struct plan_kind *kind, const struct step
     struct step step = {.act = ACT_GET};
 
     draw_get_range(&step, next, usual, random);
-    if (step.area == AREA_OWN && kind->watched)
+    if (step.area == AREA_OWN && kind->spares)
         step = (struct step){.area = AREA_SMALL, .page = step.page, .pages = step.pages};
     step.act = at < 750 ? ACT_GET : at < 995 ? ACT_PUT : ACT_FLUSH;
     step.form = (uint8_t)draw(random);

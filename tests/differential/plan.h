@@ -84,8 +84,9 @@ struct plan_kind {
     const char *name;
     enum hmreg_monitor monitor;
     bool caches;  /* host memory is expected to be cached */
-    bool watched; /* by userfaultfd: the plan leaves out what the kernel refuses there, and gets
-                     leave out the area of the program's own userfaultfd */
+    bool watched; /* by userfaultfd: the plan leaves out what the kernel refuses there */
+    bool spares;  /* gets leave out the area of the program's own userfaultfd, of which hmreg's may
+                     find pages still protected: nobody would serve their faults */
     bool reports; /* the program calls hmreg_invalidate() before each change */
     bool witness; /* regions are judged, in place of the program's results (witness.h) */
 };

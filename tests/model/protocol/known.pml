@@ -111,7 +111,8 @@ proctype thread() {
             ask();
             assert(!answer || second != A_FILE)
         fi;
-        atomic { getting = false; getting_any = false; answer = false; quiet = false; saw = 0; at = 0 }
+        atomic { getting = false; getting_any = false };
+        atomic { answer = false; quiet = false; saw = 0; at = 0 }
     od;
     running--
 }

@@ -14,8 +14,8 @@
  * Assumptions about the dynamic linker, and the C that relies on them:
  *
  *  - It maps a file's first segment, which reserves the place of all, and its code into that. Then
- *    it enters the file in a list, and only then runs code of the file. The list says that it is not
- *    whole from before the file is entered; before glibc 2.35 from before anything is mapped
+ *    it enters the file in a list, and only then runs code of the file. The list says that it is
+ *    not whole from before the file is entered; before glibc 2.35 from before anything is mapped
  *    (modules_are_settled()).
  *  - From glibc 2.35 on (FIND) _dl_find_object() knows the file before its code runs, and until
  *    before it is unmapped. It is in the list as long as that (is_listed()).
@@ -27,7 +27,7 @@
 /* Each rule, and the scene in which -DBREAK=RULE must be an error. */
 #define CODE_TOLD      1 /* load       a hook shuts the gate when a file's code is mapped */
 #define NOTED_FIRST    2 /* load       it notes what is mapped before it counts the load */
-#define ENTERED        3 /* load       a look fails until the linker has entered what it mapped last */
+#define ENTERED        3 /* load       a look fails until the linker has entered what it mapped */
 #define GONE           4 /* load       ... unless that is unmapped: then it forgets the note */
 #define SAME_NOTE      5 /* load       ... but not another note of that place */
 #define LOADS_FIRST    6 /* load       it reads the number of loads before the lists */
@@ -41,16 +41,16 @@
 #define WHOLE         14 /* load_older a look fails while a list is not whole */
 #define keeps(rule) (BREAK != rule)
 
-/* The file: its place is mapped, its code is, it is in the list, _dl_find_object() knows it. What the
- * list says of itself. */
+/* The file: its place is mapped, its code is, it is in the list, _dl_find_object() knows it. The
+ * list is whole. */
 bool place, code, listed, entered, whole = true;
 byte added; /* entries in the list so far */
 
-/* memhooks.c: the hooks; walked. monitor.c: GATE_LOOKING; another monitor. hook_call.c: linker_mapped,
- * which says where and after how many loads; 0: nothing. */
+/* memhooks.c: the hooks, walked. monitor.c: GATE_LOOKING, another monitor. hook_call.c:
+ * linker_mapped, as the number of loads when it was noted. */
 bool hooked = INSTALLED, walked = INSTALLED, looking, gave_up;
-byte noted, loads, looked = INSTALLED;   /* the number of loads at the last look, and one; 0: none */
-byte looked_added, looked_listed; /* looked_at */
+byte noted, loads, looked = INSTALLED; /* loads at the last look, and one; 0: none */
+byte looked_added, looked_listed;      /* looked_at */
 
 /* For the assertions: changes by the file; those before the region was made. */
 byte memory, made;

@@ -65,7 +65,14 @@ inline lose() {
     lock = false
 }
 
-inline claim() { atomic { if :: state == FREE -> state = REGISTERING; changed = false; mine = true :: else fi } }
+inline claim() {
+    atomic {
+        if
+        :: state == FREE -> state = REGISTERING; changed = false; mine = true
+        :: else
+        fi
+    }
+}
 
 proctype thread() {
     byte left = GETS, began;
