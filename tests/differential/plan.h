@@ -85,8 +85,8 @@ struct plan_kind {
     enum hmreg_monitor monitor;
     bool caches;  /* host memory is expected to be cached */
     bool watched; /* by userfaultfd: the plan leaves out what the kernel refuses there */
-    bool spares;  /* gets leave out the area of the program's own userfaultfd, of which hmreg's may
-                     find pages still protected: nobody would serve their faults */
+    bool spares;  /* gets leave out the area of the program's own userfaultfd: the kernel lets that
+                     protect what another one watches, and nobody serves the fault */
     bool reports; /* the program calls hmreg_invalidate() before each change */
     bool witness; /* regions are judged, in place of the program's results (witness.h) */
 };
