@@ -86,7 +86,7 @@ struct plan_kind {
     bool caches;  /* host memory is expected to be cached */
     bool watched; /* by userfaultfd: the plan leaves out what the kernel refuses there */
     bool spares;  /* gets leave out the area of the program's own userfaultfd: the kernel lets that
-                     protect what another one watches, and nobody serves the fault */
+                     protect what another one watches, and no thread serves the fault */
     bool reports; /* the program calls hmreg_invalidate() before each change */
     bool witness; /* regions are judged, in place of the program's results (witness.h) */
 };
