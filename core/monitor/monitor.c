@@ -180,6 +180,8 @@ void monitor_notice(const struct monitor *monitor, uint64_t start, uint64_t end)
 {
     struct change change = {start, end, .source = CHANGE_NOTICE, .library = monitor->serial};
 
+    if (monitor_kind(monitor) == HMREG_MONITOR_MEMHOOKS)
+        memhooks_count_notice(); /* what follows may put other memory into a known mapping */
     changes_push(&change);
 }
 

@@ -484,8 +484,7 @@ struct hmreg_domain_config {
     uint64_t cover_max;     /* bytes; 0: no limit of its own */
     enum hmreg_cover cover; /* of gets that do not choose */
     uint32_t key_size; /* bytes of keys that the fabric does not choose; 0: as many as it takes */
-    uint64_t key_first, key_last; /* the library chooses keys of this range, for gets too; both 0:
-                                     of all (hmreg_domain_open_ofi(3)) */
+    uint64_t key_first, key_last; /* the library's own keys, for gets too; both 0: any of them */
 };
 
 struct hmreg_domain_info {

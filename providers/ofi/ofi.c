@@ -733,26 +733,6 @@ static int check_async(const struct hmreg_domain_config *config)
     return 0;
 }
 
-#define NIC_VERSION FI_VERSION(1, 7) /* from here on fi_info has a nic */
-
-/* A provider may leave parts of info->nic NULL. */
-static void describe_nic(const struct fi_info *info, struct provider_caps *out)
-{
-    bool has_nic = FI_VERSION_GE(info->fabric_attr->api_version, NIC_VERSION);
-    const struct fid_nic *nic = has_nic ? info->nic : NULL;
-    const struct fi_bus_attr *bus = nic ? nic->bus_attr : NULL;
-    const char *name = nic && nic->device_attr ? nic->device_attr->name : NULL;
-
-    name = name ? name : info->domain_attr->name;
-    snprintf(out->nic, sizeof(out->nic), "%s", name ? name : "");
-    if (bus && bus->bus_type == FI_BUS_PCI)
-        out->pci = (struct hmreg_pci){.domain = bus->attr.pci.domain_id,
-                                      .bus = bus->attr.pci.bus_id,
-                                      .device = bus->attr.pci.device_id,
-                                      .function = bus->attr.pci.function_id,
-                                      .valid = 1};
-}
-
 /* libfabric has none of these, EFA a flag of its own. A fabric that moves bytes with the CPU stores
  * them in order and pins nothing. Of a device's writes libfabric promises an order only by an
  * endpoint's attributes (max_order_waw_size). FI_REMOTE_WRITE covers atomic operations. */
@@ -787,7 +767,7 @@ int hmreg_domain_open_ofi(struct hmreg *lib, struct fid_domain *domain, const st
     if (!ofi)
         return hmreg_fail(-ENOMEM, "hmreg has no memory for a libfabric domain");
     snprintf(caps.fabric, sizeof(caps.fabric), "%s", ofi->name);
-    describe_nic(info, &caps);
+    ofi_fabric_describe_nic(info, &caps);
     caps.key_size = info->domain_attr->mr_key_size ? (uint32_t)info->domain_attr->mr_key_size : 8;
     caps.iov_limit = iov_limit(ofi, info->domain_attr->mr_iov_limit);
     caps.flags = (info->caps | info->domain_attr->caps) & (FI_RMA_EVENT | FI_RMA_PMEM);

@@ -11,6 +11,7 @@
 #include <rdma/fabric.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -175,4 +176,24 @@ bool ofi_fabric_any_thread(const struct ofi_fabric *fabric, const struct fi_info
     if (info->domain_attr->threading != FI_THREAD_SAFE && !(fabric && is_completion(info)))
         return false;
     return !(fabric && fabric->races && fabric->races(info));
+}
+
+#define NIC_VERSION FI_VERSION(1, 7) /* from here on fi_info has a nic */
+
+/* A provider may leave parts of info->nic NULL. */
+void ofi_fabric_describe_nic(const struct fi_info *info, struct provider_caps *out)
+{
+    bool has_nic = FI_VERSION_GE(info->fabric_attr->api_version, NIC_VERSION);
+    const struct fid_nic *nic = has_nic ? info->nic : NULL;
+    const struct fi_bus_attr *bus = nic ? nic->bus_attr : NULL;
+    const char *name = nic && nic->device_attr ? nic->device_attr->name : NULL;
+
+    name = name ? name : info->domain_attr->name;
+    snprintf(out->nic, sizeof(out->nic), "%s", name ? name : "");
+    if (bus && bus->bus_type == FI_BUS_PCI)
+        out->pci = (struct hmreg_pci){.domain = bus->attr.pci.domain_id,
+                                      .bus = bus->attr.pci.bus_id,
+                                      .device = bus->attr.pci.device_id,
+                                      .function = bus->attr.pci.function_id,
+                                      .valid = 1};
 }

@@ -7,6 +7,8 @@
 #ifndef HMREG_PROVIDERS_OFI_OFI_FABRIC_H
 #define HMREG_PROVIDERS_OFI_OFI_FABRIC_H
 
+#include "core/contract/provider.h"
+
 #include <rdma/fabric.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -54,5 +56,8 @@ uint64_t ofi_fabric_relaxed(const struct ofi_fabric *fabric, uint32_t prov_versi
 
 /* May any thread register and close regions at any time? fabric NULL: unknown. */
 bool ofi_fabric_any_thread(const struct ofi_fabric *fabric, const struct fi_info *info);
+
+/* Sets the name and the PCI address of the NIC, as far as the info has them. */
+void ofi_fabric_describe_nic(const struct fi_info *info, struct provider_caps *out);
 
 #endif

@@ -16,12 +16,18 @@ typedef void act_function(const struct step *step, struct outcome *out);
 /* calls.c: calls on the areas. */
 act_function act_map, act_unmap, act_remap, act_protect, act_advise, act_write, act_read,
     act_resident, act_lock, act_sync;
+/* The step with a range that mremap(2) can move under the plan's monitor. */
+struct step calls_narrow(const struct step *step);
+/* Does the step install guards, which userfaultfd does not report? */
+bool calls_install_guards(const struct step *step);
 /* objects.c: the program's other objects. */
 act_function act_shm, act_file, act_own, act_brk, act_heap, act_block;
 void objects_open(void);
 /* Memory of the program outside the areas: from malloc, from brk, placed by the kernel. NULL: none.
  */
 void *objects_memory(const struct step *step, size_t *len);
+/* past.c: calls past the program's libc, or by other processes. */
+act_function act_inline, act_other, act_load;
 /* flow.c: other flows of control. */
 act_function act_fork, act_thread, act_stack, act_signal;
 /* observe.c */

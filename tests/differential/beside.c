@@ -7,12 +7,16 @@
 
 #include "tests/differential/acts.h"
 #include "tests/differential/space.h"
+#include "tests/differential/witness.h"
+#include "tests/support/code_filters.h"
 #include "tests/support/pinning.h"
 
 #include <hmreg/loopback.h>
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/ipc.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,6 +29,8 @@ static struct hmreg *lib;
 static struct hmreg_domain *domains[DOMAINS]; /* NULL: not used by this plan */
 static struct hmreg_mr *held[HOLDS];
 static timer_t timer;
+static bool in_child;                    /* of the process that opened the library */
+static volatile sig_atomic_t *interrupt; /* set by a handler that changes memory; NULL: none will */
 
 static void must(bool good, const char *what)
 {
@@ -32,6 +38,23 @@ static void must(bool good, const char *what)
         return;
     snprintf(trace->wrong, sizeof(trace->wrong), "%s: %s", what, hmreg_last_error()->text);
     _exit(1);
+}
+
+/* Pages of the areas that a get asked for since the program reported them last. */
+static bool asked[AREA_COUNT][SPACE_PAGES];
+
+static bool *asked_at(const struct step *step)
+{
+    return &asked[step->area][step->page];
+}
+
+static void note_asked(const void *addr, size_t len)
+{
+    uint64_t from = space_offset(addr), last = space_offset((const char *)addr + len - 1);
+
+    for (uint64_t at = from / space.page * space.page; from < last && at <= last; at += space.page)
+        if (at / SPACE_SPACING < AREA_COUNT && at % SPACE_SPACING / space.page < SPACE_PAGES)
+            asked[at / SPACE_SPACING][at % SPACE_SPACING / space.page] = true;
 }
 
 /* ---- life ------------------------------------------------------------------------------- */
@@ -77,6 +100,22 @@ static void close_library(void)
     must(!*pinning_complaint(), pinning_complaint());
 }
 
+/* A policy under which hooks cannot find out what shmat(2) and process_madvise(2) change. */
+static void refuse_hooks(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 3, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_shmctl, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPC_STAT, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+
+    (void)CODE_FILTER(code);
+}
+
 void beside_open(const struct plan *for_plan, struct trace *for_trace)
 {
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
@@ -84,6 +123,10 @@ void beside_open(const struct plan *for_plan, struct trace *for_trace)
     plan = for_plan;
     trace = for_trace;
     must(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0, "timer_create()");
+    if (plan->kind->witness)
+        witness_open();
+    if (plan->kind->witness && plan->kind->monitor == HMREG_MONITOR_MEMHOOKS && plan->episode % 2)
+        refuse_hooks();
     open_library();
 }
 
@@ -132,13 +175,28 @@ static struct hmreg_domain *a_domain(unsigned number)
     return domains[number] ? domains[number] : domains[1 - number];
 }
 
+/* Memory that a handler has changed since the get began may be other memory. */
+static void judge(const struct hmreg_mr *mr, const void *addr, size_t len, bool interrupted)
+{
+    const char *wrong = plan->kind->witness ? witness_judge(mr, addr, len) : NULL;
+
+    if (!wrong || (interrupt && *interrupt != interrupted))
+        return;
+    snprintf(trace->wrong, sizeof(trace->wrong), "%s", wrong);
+    _exit(1);
+}
+
 static struct hmreg_mr *get(unsigned number, void *addr, size_t len, uint64_t access)
 {
+    bool interrupted = interrupt && *interrupt;
     struct hmreg_mr *mr = NULL;
 
     trace->gets++;
     if (hmreg_mr_get(a_domain(number), addr, len, access, &mr))
         trace->failed_gets++;
+    else
+        judge(mr, addr, len, interrupted);
+    note_asked(addr, len);
     return mr;
 }
 
@@ -214,12 +272,40 @@ void beside_use(void *addr, size_t len)
 
 /* ---- what the program does -------------------------------------------------------------- */
 
+/* Programs need not report that they unmap what they have never registered, as liburing does. */
+static bool is_own_unmap(const struct step *step)
+{
+    return step->act == ACT_INLINE && step->form % 8 == 0 &&
+           !memchr(asked_at(step), true, step->pages);
+}
+
+static bool is_missed_by_kernel(const struct step *step)
+{
+    return step->act == ACT_SHM || (step->act == ACT_ADVISE && calls_install_guards(step)) ||
+           (step->act == ACT_INLINE && step->form % 8 == 5);
+}
+
+static bool is_missed(const struct step *step)
+{
+    switch (plan->kind->monitor) {
+    case HMREG_MONITOR_MEMHOOKS:
+        return step->act == ACT_INLINE;
+    case HMREG_MONITOR_USERFAULTFD:
+        return is_missed_by_kernel(step);
+    case HMREG_MONITOR_DEFAULT:
+        return step->act == ACT_INLINE || is_missed_by_kernel(step);
+    default:
+        return plan->kind->reports;
+    }
+}
+
 void beside_report(const struct step *step)
 {
     char *to;
 
-    if (!plan || !plan->kind->reports)
+    if (!plan || in_child || !is_missed(step) || is_own_unmap(step))
         return;
+    memset(asked_at(step), false, step->pages);
     to = space_at(step->area, step->to);
     must(hmreg_invalidate(lib, space_start(step), space_len(step)) == 0, "invalidate");
     must(hmreg_invalidate(lib, to, 2 * space_len(step)) == 0, "invalidate");
@@ -231,13 +317,15 @@ void beside_interrupt(const struct step *step, volatile sig_atomic_t *handled)
 
     if (!plan)
         return;
+    interrupt = handled;
     must(timer_settime(timer, 0, &when, NULL) == 0, "timer_settime()");
     for (struct step part = *step; !*handled; part.r += 1 << 16) {
         part.form &= 0x7f; /* put at once */
-        if (plan->kind->watched && part.area == AREA_OWN)
+        if (plan->kind->spares && part.area == AREA_OWN)
             part.area = AREA_SMALL;
         get_one(&part);
     }
+    interrupt = NULL;
 }
 
 /* The child must not use the parent's objects, but may open a library. */
@@ -247,6 +335,8 @@ void beside_in_child(const struct step *step)
 
     if (!plan)
         return;
+    in_child = true;
+    witness_close();
     must(hmreg_mr_get(a_domain(0), space_start(step), space.page, HMREG_REMOTE_READ, &mr) == -EPERM,
          "a get of the parent's");
     if (step->form % 4)

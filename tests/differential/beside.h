@@ -16,7 +16,18 @@ void beside_close(void);
 
 /* One of the library's own steps. */
 void beside_step(const struct step *step);
-/* The program is about to change memory; invalidates it if the plan has the application report. */
+/* The program is about to change memory. It calls hmreg_invalidate() first where the plan has it
+ * report everything (import), and where the monitor does not see what changes:
+ *
+ *     memhooks     the program's own system calls, but for munmap of what was never registered.
+ *                  No library with such calls is loaded: memhooks
+ *                  that were asked for by name would cache nothing
+ *     userfaultfd  SHM_REMAP, MADV_GUARD_INSTALL
+ *     default      both, as userfaultfd takes over when a library with own calls is loaded; not the
+ *                  calls of that library
+ *
+ * What another process does through libc memhooks see if it shares the memory. If not, the kernel
+ * lets it throw no page away. */
 void beside_report(const struct step *step);
 /* A get and a put of memory that the program has at this moment. */
 void beside_use(void *addr, size_t len);

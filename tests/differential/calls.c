@@ -134,7 +134,7 @@ static size_t draw_new_length(const struct step *step, size_t before)
 }
 
 /* The kernel refuses to move several mappings by one call if one of them has a userfaultfd. */
-static struct step narrow(const struct step *step)
+struct step calls_narrow(const struct step *step)
 {
     struct step range = *step;
 
@@ -184,7 +184,7 @@ static void move(const struct step *step, struct outcome *out)
 
 void act_remap(const struct step *step, struct outcome *out)
 {
-    struct step range = narrow(step);
+    struct step range = calls_narrow(step);
 
     move(&range, out);
     if (out->rc) /* the mappings at the new place may be gone even after a failure */
@@ -234,12 +234,37 @@ static int draw_advice(const struct step *step)
     return advices[step->r % COUNT(advices)];
 }
 
+bool calls_install_guards(const struct step *step)
+{
+    return draw_advice(step) == ADVICE_GUARD_INSTALL;
+}
+
+/* Where the kernel has memory that process_vm_readv(2) cannot read, the range may lie there. */
+static struct iovec *place_of_range(const struct step *step)
+{
+    static struct iovec usual, *secret;
+    static bool tried;
+    int fd;
+
+    if (!tried && (fd = (int)syscall(447 /* memfd_secret */, 0)) >= 0) {
+        if (!ftruncate(fd, (off_t)space.page))
+            secret = mmap(NULL, space.page, RW, MAP_SHARED, fd, 0);
+        close(fd);
+    }
+    tried = true;
+    return secret && secret != MAP_FAILED && step->r & 64 ? secret : &usual;
+}
+
 static long process_madvise_self(const struct step *step, int advice)
 {
-    struct iovec range = {space_start(step), space_len(step)};
+    struct iovec *range = place_of_range(step);
     int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
-    long rc = syscall(SYS_process_madvise, fd, &range, 1, advice, 0);
-    int error = errno;
+    int error;
+    long rc;
+
+    *range = (struct iovec){space_start(step), space_len(step)};
+    rc = syscall(SYS_process_madvise, fd, range, 1, advice, 0);
+    error = errno;
 
     close(fd);
     errno = error;
@@ -278,6 +303,9 @@ void act_advise(const struct step *step, struct outcome *out)
         advice = MADV_HUGEPAGE;
     if (step->form % 16 == 4)
         note(out, process_madvise_self(step, advice));
+    else if (step->form % 16 == 5) /* the kernel looks at the lower halves */
+        note(out, syscall(step->r & 64 ? SYS_madvise | 1L << 40 : SYS_madvise, at, len,
+                          advice | 1L << 40));
     else
         note(out, madvise(at, len, advice));
     out->busy = advice == ADVICE_COLLAPSE && (out->error == EAGAIN || out->error == EBUSY);

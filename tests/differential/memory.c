@@ -18,6 +18,7 @@
 #include "core/monitor/userfaultfd/uffd.h"
 #include "tests/differential/space.h"
 #include "tests/differential/trace.h"
+#include "tests/differential/witness.h"
 #include "tests/support/replay.h"
 #include "tests/support/test.h"
 
@@ -182,7 +183,7 @@ static void describe_death(int which, int status)
 /* Plays the plan both ways. Stores the first difference in finding. */
 static bool differs_in(unsigned seconds)
 {
-    int status = play_in_child(WITHOUT, seconds);
+    int status = plan.kind->witness ? 0 : play_in_child(WITHOUT, seconds);
 
     finding.step = PLAN_STEPS;
     finding.hung = false;
@@ -191,7 +192,7 @@ static bool differs_in(unsigned seconds)
         return true;
     }
     status = play_in_child(WITH, seconds);
-    if (find_difference())
+    if (!plan.kind->witness && find_difference())
         return true;
     if (status)
         describe_death(WITH, status);
@@ -376,6 +377,8 @@ static void run(const struct plan_kind *kind)
     uint64_t steps = STEPS / PART / (kind->monitor == HMREG_MONITOR_DEFAULT ? 10 : 1), played;
     const struct trace *with;
 
+    if (kind->witness && !witness_is_possible())
+        test_skip("the kernel permits no io_uring here");
     if (!space_find())
         test_skip("something is mapped where the program's areas would be");
     plan.kind = kind;
@@ -400,7 +403,8 @@ TEST(userfaultfd__beside_gets_and_puts__the_program_sees_no_difference)
     static const struct plan_kind kind = {.name = "userfaultfd",
                                           .monitor = HMREG_MONITOR_USERFAULTFD,
                                           .caches = true,
-                                          .watched = true};
+                                          .watched = true,
+                                          .spares = true};
 
     run(&kind);
 }
@@ -431,6 +435,36 @@ TEST(import__beside_gets_and_puts__the_program_sees_no_difference)
 TEST(disabled__beside_gets_and_puts__the_program_sees_no_difference)
 {
     static const struct plan_kind kind = {.name = "disabled", .monitor = HMREG_MONITOR_DISABLED};
+
+    run(&kind);
+}
+
+TEST(witness_hooks__programs_with_calls_past_libc__no_region_is_stale)
+{
+    static const struct plan_kind kind = {.name = "witness_hooks",
+                                          .monitor = HMREG_MONITOR_MEMHOOKS,
+                                          .caches = true,
+                                          .witness = true};
+
+    run(&kind);
+}
+
+TEST(witness_events__programs_with_calls_past_libc__no_region_is_stale)
+{
+    static const struct plan_kind kind = {.name = "witness_events",
+                                          .monitor = HMREG_MONITOR_USERFAULTFD,
+                                          .caches = true,
+                                          .watched = true,
+                                          .spares = true,
+                                          .witness = true};
+
+    run(&kind);
+}
+
+TEST(witness_any__programs_with_calls_past_libc__no_region_is_stale)
+{
+    static const struct plan_kind kind = {
+        .name = "witness_any", .caches = true, .spares = true, .witness = true};
 
     run(&kind);
 }

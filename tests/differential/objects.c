@@ -33,7 +33,7 @@
 static void attach(const struct step *step, struct outcome *out)
 {
     static const int flags[] = {SHM_REMAP, SHM_REMAP, SHM_REMAP | SHM_RDONLY, 0};
-    int flag = flags[step->r % 4], skew = step->r >> 4 & 7 ? 0 : 8;
+    int flag = flags[step->r % 4], skew = step->r >> 4 & 7 ? 0 : (int)space.page - 8;
     size_t pages = step->pages < 4 ? step->pages : 4;
     int segment = shmget(IPC_PRIVATE, pages * space.page, IPC_CREAT | 0600);
     char *at;

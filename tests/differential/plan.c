@@ -39,6 +39,9 @@ static const struct {
     [ACT_LAYOUT] = {"layout", 14},
     [ACT_PROCESS] = {"process", 10},
     [ACT_UNUSED] = {"unused", 8},
+    [ACT_INLINE] = {"inline", 400},
+    [ACT_OTHER] = {"other", 30},
+    [ACT_LOAD] = {"load", 60},
     [ACT_GET] = {"get", 0},
     [ACT_PUT] = {"put", 0},
     [ACT_FLUSH] = {"flush", 0},
@@ -137,6 +140,10 @@ static struct step draw_step(const struct plan_kind *kind, uint64_t *random)
     step.form = (uint8_t)draw(random);
     if (kind->watched && step.form % PLAN_PROTECTS == PLAN_GROWS_DOWN)
         step.form++; /* it changes all that is below in the same mapping */
+    if (kind->witness && step.form & 64 && (step.act == ACT_MAP || step.act == ACT_PROTECT)) {
+        step.act = ACT_MAP; /* most memory can be pinned and cached, so that gets hit */
+        step.form = 0;
+    }
     step.r = (uint32_t)(draw(random) >> 16);
     draw_range(kind, &step, random);
     return step;
@@ -190,7 +197,7 @@ static struct step draw_librarys(const struct plan_kind *kind, const struct step
     struct step step = {.act = ACT_GET};
 
     draw_get_range(&step, next, usual, random);
-    if (step.area == AREA_OWN && kind->watched)
+    if (step.area == AREA_OWN && kind->spares)
         step = (struct step){.area = AREA_SMALL, .page = step.page, .pages = step.pages};
     step.act = at < 750 ? ACT_GET : at < 995 ? ACT_PUT : ACT_FLUSH;
     step.form = (uint8_t)draw(random);
@@ -198,6 +205,24 @@ static struct step draw_librarys(const struct plan_kind *kind, const struct step
     if (below(random, 8) == 0)
         step.r |= 1; /* not whole pages */
     return step;
+}
+
+/* A file in the place that the step has unmapped, a get of it, and the file's truncation, which no
+ * call of this program need tell. */
+static unsigned draw_file_there(struct step *steps, const struct step *unmap)
+{
+    static const struct {
+        enum act act;
+        uint8_t form;
+    } parts[] = {{ACT_MAP, PLAN_MAPS_FILE}, {ACT_GET, 1}, {ACT_FILE, PLAN_CUTS_FILE}, {ACT_GET, 1}};
+
+    for (unsigned i = 0; i < PLAN_FILE_THERE; i++) {
+        steps[i] = *unmap;
+        steps[i].act = (uint8_t)parts[i].act;
+        steps[i].form = parts[i].form;
+        steps[i].r = (unmap->r & ~0xffffffu) | 0x41100u | (unmap->r & 0x3e); /* where nothing is */
+    }
+    return PLAN_FILE_THERE;
 }
 
 /* ---- plans ------------------------------------------------------------------------------ */
@@ -217,9 +242,9 @@ static bool has_inner(const struct step *step)
     return step->act == ACT_FORK || step->act == ACT_THREAD || step->act == ACT_SIGNAL;
 }
 
-static bool is_without(const struct step *step, const char *without)
+static bool is_without(const struct plan_kind *kind, const struct step *step, const char *without)
 {
-    return is_named(without, acts[step->act].name) ||
+    return (step->act == ACT_LOAD && !kind->witness) || is_named(without, acts[step->act].name) ||
            (has_inner(step) && is_named(without, acts[step->inner].name));
 }
 
@@ -231,7 +256,7 @@ void plan_make(struct plan *plan, const struct plan_kind *kind, unsigned long se
     unsigned i = 0;
 
     *plan = (struct plan){.kind = kind, .seed = seed, .episode = episode, .count = PLAN_STEPS};
-    plan->fabrics = (enum plan_fabrics)(1 + episode % PLAN_BOTH);
+    plan->fabrics = kind->witness ? PLAN_PINNING : (enum plan_fabrics)(1 + episode % PLAN_BOTH);
     for (int n = 0; n < 8; n++) /* separates similar seeds */
         (void)draw(&random);
     for (i = 0; i < USUAL; i++)
@@ -243,9 +268,14 @@ void plan_make(struct plan *plan, const struct plan_kind *kind, unsigned long se
         for (unsigned gets = below(&random, 3); gets && i + 1 < plan->count; gets--)
             plan->steps[i++] = draw_librarys(kind, &next, usual, &random);
         plan->steps[i++] = next;
+        if (kind->witness && next.act == ACT_INLINE && next.form % 8 == 0 && next.form & 8 &&
+            i + PLAN_FILE_THERE < plan->count)
+            i += draw_file_there(&plan->steps[i], &next);
+        if (kind->witness && i < plan->count && below(&random, 2)) /* before anything else */
+            plan->steps[i++] = draw_librarys(kind, &next, usual, &random);
     }
     for (i = 0; i < plan->count; i++)
-        plan->keep[i] = !is_without(&plan->steps[i], without);
+        plan->keep[i] = !is_without(kind, &plan->steps[i], without);
 }
 
 void plan_print_step(const struct plan *plan, unsigned index, FILE *out)

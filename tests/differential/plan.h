@@ -19,6 +19,11 @@
 #define PLAN_PROTECTS   12
 #define PLAN_GROWS_DOWN 10
 
+/* Forms of mmap(2) of the program's memfd, shared, and of its ftruncate(2). */
+#define PLAN_MAPS_FILE  22
+#define PLAN_CUTS_FILE  0
+#define PLAN_FILE_THERE 4 /* steps */
+
 /* The program's address ranges (space.h). */
 enum area {
     AREA_SMALL, /* pages, in all kinds of mappings */
@@ -52,6 +57,9 @@ enum act {
     ACT_LAYOUT,   /* compares the mappings of the areas: rights, flags, pages, huge pages */
     ACT_PROCESS,  /* signal mask, handlers, limits, affinity, ... */
     ACT_UNUSED,   /* the layout while nothing is cached: after a flush, or between close and open */
+    ACT_INLINE,   /* system calls of the program's own */
+    ACT_OTHER,    /* by another process, which shares the program's memory or does not */
+    ACT_LOAD,     /* a library with calls of its own; only beside a witness */
     ACT_GET,      /* from here on acts of the library */
     ACT_PUT,
     ACT_FLUSH,
@@ -76,9 +84,11 @@ struct plan_kind {
     const char *name;
     enum hmreg_monitor monitor;
     bool caches;  /* host memory is expected to be cached */
-    bool watched; /* by userfaultfd: the plan leaves out what the kernel refuses there, and gets
-                     leave out the area of the program's own userfaultfd */
-    bool reports; /* the program calls hmreg_invalidate() */
+    bool watched; /* by userfaultfd: the plan leaves out what the kernel refuses there */
+    bool spares;  /* gets leave out the area of the program's own userfaultfd: the kernel lets that
+                     protect what another one watches, and no thread serves the fault */
+    bool reports; /* the program calls hmreg_invalidate() before each change */
+    bool witness; /* regions are judged, in place of the program's results (witness.h) */
 };
 
 struct plan {

@@ -14,6 +14,7 @@ static act_function *const functions[ACT_GET] = {
     [ACT_OWN] = act_own,         [ACT_BRK] = act_brk,           [ACT_HEAP] = act_heap,
     [ACT_BLOCK] = act_block,     [ACT_FORK] = act_fork,         [ACT_THREAD] = act_thread,
     [ACT_STACK] = act_stack,     [ACT_SIGNAL] = act_signal,     [ACT_MAPPINGS] = act_mappings,
+    [ACT_INLINE] = act_inline,   [ACT_OTHER] = act_other,       [ACT_LOAD] = act_load,
     [ACT_LAYOUT] = act_layout,   [ACT_PROCESS] = act_process,   [ACT_UNUSED] = act_unused,
 };
 
@@ -34,7 +35,11 @@ static void run_act(unsigned act, const struct step *step, struct outcome *out)
 
 void act_inner(const struct step *step, struct outcome *out)
 {
-    run_act(step->inner, step, out);
+    struct step inner = *step;
+
+    inner.act = step->inner;
+    beside_report(&inner);
+    run_act(inner.act, &inner, out);
 }
 
 static void play_step(const struct step *step, struct outcome *out)

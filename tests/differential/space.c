@@ -196,5 +196,6 @@ void space_open(const struct plan *plan)
         abort();
     space.own = open_userfaultfd();
     space.watched = plan->kind->watched;
+    space.own_calls = plan->kind->monitor == HMREG_MONITOR_DEFAULT && plan->episode % 2;
     space.locks = !space.watched || plan->episode % 2;
 }

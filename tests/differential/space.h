@@ -26,6 +26,7 @@ struct space {
     int file;            /* a memfd */
     int own;             /* the program's userfaultfd; -1 */
     bool watched;        /* as the plan's kind has it */
+    bool own_calls;      /* the library that is loaded has calls of its own */
     bool locks;          /* pages are locked; else, if watched, moves leave them mapped */
 };
 extern struct space space;

@@ -221,6 +221,16 @@ TEST(get__after_a_plain_mmap_of_private_memory__kernel_not_asked)
     munmap(made, fixture_page());
 }
 
+/* The program reports calls that no hook hears. */
+TEST(get__of_other_memory_after_a_notice__not_cached)
+{
+    open_known();
+    assert_true(is_cached(2));
+    assert_int_equal(hmreg_invalidate(known.fixture.lib, page_of(3), fixture_page()), 0);
+    map_file_past_libc(3);
+    assert_false(HOOK_COUNTS_CALLS && is_cached(3));
+}
+
 /* ---- what a miss asks ------------------------------------------------------------------- */
 
 static unsigned walks; /* of the process's mappings */

@@ -38,7 +38,7 @@
 static _Atomic(struct hook_state *) state;
 static _Atomic uint64_t page_size;
 static _Atomic uint64_t calls, loads;
-static _Atomic uint64_t linker_mapped; /* what the dynamic linker has mapped last */
+static _Atomic uint64_t linker_mapped; /* a note of what the dynamic linker has mapped last */
 
 void hook_call_begin(struct hook_state *hooks, uint64_t page)
 {
@@ -63,9 +63,9 @@ uint64_t hook_call_linker_mapped(void)
     return atomic_load(&linker_mapped);
 }
 
-void hook_call_forget_mapped(uint64_t address)
+void hook_call_forget_mapped(uint64_t note)
 {
-    atomic_compare_exchange_strong(&linker_mapped, &address, 0);
+    atomic_compare_exchange_strong(&linker_mapped, &note, 0);
 }
 
 /* ---- pushing ---------------------------------------------------------------------------- */
@@ -200,6 +200,12 @@ static void on_mremap(const uint64_t *args)
         push(args[4], up_to_huge_page(args[4], args[2]));
 }
 
+/* The number is never 0. */
+static uint64_t note_of(uint64_t address)
+{
+    return HOOK_CALL_ADDRESS(address) | (atomic_load(&loads) % (HOOK_CALL_NOTE_NUMBERS - 1) + 1);
+}
+
 /* Only glibc's linker still passes MAP_DENYWRITE, which the kernel ignores. It maps a file's first
  * segment where the kernel chooses, and the others into that range. */
 static void on_file(const uint64_t *args)
@@ -208,7 +214,7 @@ static void on_file(const uint64_t *args)
     bool is_code = args[2] & PROT_EXEC;
 
     if (is_linkers && (is_fixed || is_code))
-        atomic_store(&linker_mapped, is_fixed ? args[0] : HOOK_CALL_NOWHERE);
+        atomic_store(&linker_mapped, note_of(is_fixed ? args[0] : 0));
     if (is_code || (is_linkers && is_fixed)) {
         atomic_fetch_add(&loads, 1);
         gates_begin_looking();

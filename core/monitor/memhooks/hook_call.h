@@ -31,12 +31,14 @@ void hook_call_push_all(void);
  * the hooks. */
 uint64_t hook_call_loads(void);
 
-/* An address of the file that the dynamic linker has mapped last, or is about to map; 0: none;
- * HOOK_CALL_NOWHERE: the kernel chooses it. To be read after hook_call_loads(). forget: makes it 0,
- * if it is still this one. */
-#define HOOK_CALL_NOWHERE 1
+/* A note of what the dynamic linker has mapped last, or is about to map: an address of the file, 0
+ * if the kernel chooses it, and in the bits of an offset a number, by which notes of one address
+ * differ. 0: none. To be read after hook_call_loads(). forget: makes it 0, if it is still this one.
+ */
+#define HOOK_CALL_NOTE_NUMBERS  UINT64_C(4096)
+#define HOOK_CALL_ADDRESS(note) ((note) & ~(HOOK_CALL_NOTE_NUMBERS - 1))
 uint64_t hook_call_linker_mapped(void);
-void hook_call_forget_mapped(uint64_t address);
+void hook_call_forget_mapped(uint64_t note);
 
 /* Changes pushed since hook_call_begin(). */
 uint64_t hook_call_count(void);

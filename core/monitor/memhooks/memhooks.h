@@ -46,5 +46,7 @@ uint64_t memhooks_calls(void);
  * since. */
 bool memhooks_is_quiet(uint64_t *when);
 bool memhooks_none_since(uint64_t when);
+/* Counts as such a call: the application reports one that no hook hears. */
+void memhooks_count_notice(void);
 
 #endif

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# Lets spin visit all states of each scene of hit.pml, and of last_put.pml, counter.pml and table.pml, each of which is
-# a scene of its own, and find an error when one rule is broken:
+# Lets spin visit all states of each scene of hit.pml and load.pml, and of the other models, each of which is a scene of
+# its own, and find an error when one rule is broken:
 #
 #     check.sh                 a case for each scene, and for each broken rule
 #     check.sh SCENE [RULE]    one search; prints the shortest path to an error, step by step
@@ -15,7 +15,8 @@ cd "$work" || exit
 
 # How many there are of each process, and what else differs.
 usual="START=SERVING SLOTS=1 THREADS=2 GETS=1 HOOKS=0 OTHERS=0 EVENTS=0 COUNTS=0 EVICTIONS=0 REAPER=0"
-scenes="pins refused evictions changes batches misses reaper kernel counts last_put counter table"
+scenes="pins refused evictions changes batches misses reaper kernel counts last_put counter table load install load_older
+known lost"
 declare -A scene=(
     [pins]="HOOKS=1 EVICTIONS=1 REAPER=1"
     [refused]="HOOKS=1 REAPER=1 REFUSED=1"
@@ -29,17 +30,25 @@ declare -A scene=(
     [last_put]="" # last_put.pml's own
     [counter]=""  # counter.pml's
     [table]=""    # table.pml's
+    [load]="INSTALLED=1 FIND=1 LOADS=3 GETS=2"
+    [install]="INSTALLED=0 FIND=1 LOADS=3 GETS=2"
+    [load_older]="INSTALLED=1 FIND=0 LOADS=3 GETS=2"
+    [known]="GETS=3"
+    [lost]="GETS=2"
 )
+declare -A model_of=([install]=load [load_older]=load) # else of the scene's name, or hit.pml
 
-model_of() { # SCENE
-    [[ -f $folder/$1.pml ]] && echo "$folder/$1.pml" || echo "$folder/hit.pml"
+find_model() { # SCENE
+    local name=${model_of[$1]-$1}
+
+    [[ -f $folder/$name.pml ]] && echo "$folder/$name.pml" || echo "$folder/hit.pml"
 }
 
 # search SCENE RULE CFLAGS...: visits the states, and prints what spin's verifier says. Later
 # settings replace earlier ones.
 search() {
     local setting
-    model=$(model_of "$1")
+    model=$(find_model "$1")
     declare -A settings
     for setting in $usual ${scene[$1]} BREAK="$2"; do
         settings[${setting%=*}]="-D$setting"
