@@ -271,8 +271,17 @@ static int fail_short(void)
     return hmreg_fail(-ENOMEM, "hmreg has no memory for one more cached region");
 }
 
-/* Registers a region that no other get will find; its put deregisters it. */
-static int get_uncached(struct get *get, struct hmreg_mr *entry, struct hmreg_mr **out)
+static void count_uncached(struct cache *cache, enum stats_count cause)
+{
+    cache_stats_add(&cache->stats, STATS_UNCACHED, 1);
+    if (cause != STATS_UNCACHED)
+        cache_stats_add(&cache->stats, cause, 1);
+}
+
+/* Registers a region that no other get will find; its put deregisters it. cause: STATS_UNCACHED_*,
+ * or STATS_UNCACHED for any other. */
+static int get_uncached(struct get *get, struct hmreg_mr *entry, enum stats_count cause,
+                        struct hmreg_mr **out)
 {
     int rc = check_assumed(get);
 
@@ -283,12 +292,12 @@ static int get_uncached(struct get *get, struct hmreg_mr *entry, struct hmreg_mr
     }
     explain_warn_unreadable(entry);
     cache_filled(&get->set->pool, entry);
-    cache_stats_add(&cache_of(get, entry)->stats, STATS_UNCACHED, 1);
+    count_uncached(cache_of(get, entry), cause);
     *out = entry;
     return 0;
 }
 
-static int register_uncached(struct get *get, struct hmreg_mr **out)
+static int register_uncached(struct get *get, enum stats_count cause, struct hmreg_mr **out)
 {
     struct cache *cache = cache_for(get);
     struct hmreg_mr *entry;
@@ -296,7 +305,7 @@ static int register_uncached(struct get *get, struct hmreg_mr **out)
     while (!(entry = cache_admit(cache, &get->want, get->found->iface)))
         if (!cache_grow(cache, &get->want))
             return fail_short();
-    return get_uncached(get, entry, out);
+    return get_uncached(get, entry, cause, out);
 }
 
 /* Makes room for a registered region, if necessary, and publishes it. */
@@ -353,7 +362,7 @@ static int finish(struct get *get, struct hmreg_mr *entry, struct hmreg_mr **out
         return AGAIN;
     }
     if (!cached)
-        cache_stats_add(&cache->stats, STATS_UNCACHED, 1);
+        count_uncached(cache, STATS_UNCACHED_FULL);
     if (cached && entry_body(entry)->ask_identity && sweep_expect(&get->set->sweep))
         reaper_wake();
     if (cached && !search.evicted && !get->want.whole)
@@ -380,7 +389,7 @@ static int register_claimed(struct get *get, struct hmreg_mr *entry, struct hmre
     notice_undo(get);
     cache_set_release(get->set, entry);
     cache_set_serve_untidy(get->set);
-    return rc ? rc : register_uncached(get, out);
+    return rc ? rc : register_uncached(get, STATS_UNCACHED_UNWATCHED, out);
 }
 
 /* Uses the entry of another thread, which is live or pending. That thread inserted it after this
@@ -391,13 +400,13 @@ static int share(struct get *get, struct hmreg_mr *other, struct hmreg_mr **out)
 
     if (entry_body(other)->cache < HOST_CACHES && !settle(get)) {
         cache_set_release(get->set, other);
-        return register_uncached(get, out);
+        return register_uncached(get, STATS_UNCACHED, out);
     }
     if (!cache_await(cache_of(get, other), other, &refused_room)) {
         cache_set_release(get->set, other);
         if (refused_room && get->covers)
             return -ENOSPC;
-        return refused_room ? register_uncached(get, out) : AGAIN;
+        return refused_room ? register_uncached(get, STATS_UNCACHED_FULL, out) : AGAIN;
     }
     if (!keep_if_valid(get, other))
         return AGAIN;
@@ -419,7 +428,7 @@ static int miss(struct get *get, struct hmreg_mr **out)
             return share(get, entry, out);
         case CACHE_FULL:
             if (!get->covers)
-                return get_uncached(get, entry, out);
+                return get_uncached(get, entry, STATS_UNCACHED_FULL, out);
             cache_set_release(get->set, entry);
             return -ENOSPC;
         case CACHE_SHORT:
@@ -528,8 +537,9 @@ static int get_round(struct get *get, struct hmreg_mr **out)
         return rc;
     get->want.policy = notice_policy(get);
     get->want.whole = notice_is_whole(get);
-    return get->read && notice_can(get, sure) ? miss_covering(get, out)
-                                              : register_uncached(get, out);
+    if (get->read && notice_can(get, sure))
+        return miss_covering(get, out);
+    return register_uncached(get, get->read ? STATS_UNCACHED_UNWATCHED : STATS_UNCACHED, out);
 }
 
 static int get_rounds(struct get *get, bool caching, struct hmreg_mr **out)
@@ -545,7 +555,7 @@ static int get_rounds(struct get *get, bool caching, struct hmreg_mr **out)
     }
     cache_set_reap(get->set);
     rc = resolve_request(get);
-    return rc ? rc : register_uncached(get, out);
+    return rc ? rc : register_uncached(get, STATS_UNCACHED, out);
 }
 
 static int get_uncancelled(struct get *get, bool caching, struct hmreg_mr **out)

@@ -49,6 +49,8 @@ enum stats_count {
     STATS_WRONG_PUTS,
     STATS_GAVE_EXPLICIT,
     STATS_GAVE_OTHERS,
+    STATS_UNCACHED_FULL,      /* of STATS_UNCACHED: the limit has no room */
+    STATS_UNCACHED_UNWATCHED, /* of STATS_UNCACHED: nothing tells when the memory changes */
     STATS_COUNTS,
     STATS_COUNTS_ROOM = 36, /* elements of a block's counts; those from STATS_COUNTS on are 0 */
 };

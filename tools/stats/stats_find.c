@@ -87,6 +87,18 @@ static void set_evictions(json_t *cache, const uint64_t *counts)
     set_number(cache, "gave_others", counts[STATS_GAVE_OTHERS]);
 }
 
+static void set_uncached(json_t *cache, const uint64_t *counts)
+{
+    json_t *by_cause = doc_object();
+    uint64_t full = counts[STATS_UNCACHED_FULL], unwatched = counts[STATS_UNCACHED_UNWATCHED];
+    uint64_t all = counts[STATS_UNCACHED];
+
+    set_number(by_cause, "full", full);
+    set_number(by_cause, "unwatched", unwatched);
+    set_number(by_cause, "other", all > full + unwatched ? all - full - unwatched : 0);
+    doc_set(cache, "uncached_by_cause", by_cause);
+}
+
 static void set_times(json_t *cache, const struct view_cache *view)
 {
     json_t *registrations = doc_object(), *times = doc_array();
@@ -130,6 +142,7 @@ static json_t *describe_cache(const struct view_cache *view)
     doc_set(cache, "device", doc_device(view->device));
     for (size_t i = 0; i < COUNT(plain); i++)
         set_number(cache, plain[i].key, view->counts[plain[i].count]);
+    set_uncached(cache, view->counts);
     set_evictions(cache, view->counts);
     doc_set(cache, "limit_regions", doc_count(view->counts[STATS_LIMIT_REGIONS], HMREG_LIMIT_NONE));
     doc_set(cache, "limit_bytes", doc_count(view->counts[STATS_LIMIT_BYTES], HMREG_LIMIT_NONE));

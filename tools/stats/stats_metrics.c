@@ -20,8 +20,10 @@ struct source {
 static const struct source counters[] = {
     {"hmreg_hits", "Gets that the cache served.", "hits", NULL, NULL},
     {"hmreg_misses", "Gets that registered, and cached the region.", "misses", NULL, NULL},
-    {"hmreg_uncached", "Gets that registered, and did not cache the region.", "uncached", NULL,
-     NULL},
+    {"hmreg_uncached", "Gets that registered, and did not cache the region.",
+     "uncached_by_cause/full", "cause", "full"},
+    {"hmreg_uncached", NULL, "uncached_by_cause/unwatched", "cause", "unwatched"},
+    {"hmreg_uncached", NULL, "uncached_by_cause/other", "cause", "other"},
     {"hmreg_failures", "Gets whose registration failed.", "failures", NULL, NULL},
     {"hmreg_invalidations", "Regions whose memory was freed or changed.", "invalidations", NULL,
      NULL},
