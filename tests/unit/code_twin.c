@@ -14,6 +14,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 /* Returns a number that its first instruction has. On x86-64 the instruction lies in two pages. */
@@ -389,6 +390,23 @@ static void lock_later(void)
 TEST(write__memory_locked_since__made_writable)
 {
     in_a_child(lock_later);
+}
+
+/* The kernel unmaps the code's page before it finds that the process may have no other. */
+static void limit_addresses_later(void)
+{
+    struct rlimit little = {1 << 20, 1 << 20};
+
+    must_change_by_twin(two);
+    assert_int_equal(setrlimit(RLIMIT_AS, &little), 0);
+    assert_true(!change_by_twin(one));
+    assert_true(changed_function() == TWO);
+    assert_true(change(one) == 0 && changed_function() == ONE);
+}
+
+TEST(write__fewer_addresses_permitted_since__made_writable)
+{
+    in_a_child(limit_addresses_later);
 }
 
 TEST_MAIN()
