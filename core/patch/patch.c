@@ -26,13 +26,15 @@ static bool has_branch(const struct patch *patch)
 struct batch {
     struct code_change changes[2 * TOGETHER];
     size_t count;
+    size_t first[TOGETHER + 1]; /* of each patch, and behind the last one */
 };
 
-/* Another patch of the batch may want the same pad. */
+/* Another patch of the batch may want bytes of the same pad. */
 static bool is_wanted(const struct batch *batch, const uint8_t *at)
 {
     for (size_t i = 0; i < batch->count; i++)
-        if (batch->changes[i].at == at)
+        if (batch->changes[i].at < at + CODE_BRANCH &&
+            at < batch->changes[i].at + batch->changes[i].size)
             return true;
     return false;
 }
@@ -53,17 +55,22 @@ static int add(struct batch *batch, struct patch *patch)
     return 0;
 }
 
+/* Where one patch fails, each is tried on its own: also those that are placed, since code may have
+ * been written that could not be protected again. */
 static void place_some(struct patch *const patches[], size_t count, struct code_text *text)
 {
     struct batch batch = {.count = 0};
     long rc;
 
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         patches[i]->error = add(&batch, patches[i]);
+        batch.first[i + 1] = batch.count;
+    }
     rc = code_write(text, batch.changes, batch.count);
     for (size_t i = 0; rc && i < count; i++)
         if (!patches[i]->error)
-            patches[i]->error = (int)rc;
+            patches[i]->error = (int)code_write(text, batch.changes + batch.first[i],
+                                                batch.first[i + 1] - batch.first[i]);
 }
 
 void patch_place(struct patch *const patches[], size_t count, struct code_text *text)
