@@ -41,11 +41,13 @@ static bool is_wanted(const struct batch *batch, const uint8_t *at)
 
 static int add(struct batch *batch, struct patch *patch)
 {
-    bool branch = !has_branch(patch), jump = !patch_is_reached(patch);
+    bool branch = !has_branch(patch), jump = patch->via && !patch_is_reached(patch);
 
+    if (branch && patch->via && !jump) /* it leads to another branch */
+        return -EBUSY;
     if (branch && (memcmp(patch->at, patch->before, CODE_BRANCH) || is_wanted(batch, patch->at)))
         return patch->via ? -EEXIST : -EBUSY;
-    if (jump && memcmp(patch->via, patch->via_before, CODE_SHORT))
+    if ((jump && memcmp(patch->via, patch->via_before, CODE_SHORT)) || !patch_has_way(patch))
         return -EBUSY;
     if (branch)
         batch->changes[batch->count++] = (struct code_change){patch->at, patch->after, CODE_BRANCH};
@@ -75,8 +77,11 @@ static void place_some(struct patch *const patches[], size_t count, struct code_
 
 void patch_place(struct patch *const patches[], size_t count, struct code_text *text)
 {
+    int lock = code_lock();
+
     for (size_t at = 0; at < count; at += TOGETHER)
         place_some(patches + at, count - at < TOGETHER ? count - at : TOGETHER, text);
+    code_unlock(lock);
 }
 
 static bool write_one(struct code_text *text, uint8_t *at, const uint8_t *bytes, size_t size)
@@ -93,7 +98,7 @@ static bool is_probed(const uint8_t *at, const uint8_t *ours, const uint8_t *bef
            !memcmp(at + 1, ours + 1, size - 1);
 }
 
-void patch_mend(struct patch *patch, struct code_text *text)
+static void mend(struct patch *patch, struct code_text *text)
 {
     const uint8_t *before = patch_before(patch);
     const uint8_t *after = patch->via ? patch->via_after : patch->after;
@@ -104,15 +109,23 @@ void patch_mend(struct patch *patch, struct code_text *text)
         write_one(text, site + 1, before + 1, size - 1);
 }
 #else
-void patch_mend(struct patch *patch, struct code_text *text)
+static void mend(struct patch *patch, struct code_text *text)
 {
 }
 #endif
 
-/* Writing the branch again protects its code, if that failed before. */
-bool patch_restore(struct patch *patch, struct code_text *text)
+void patch_mend(struct patch *patch, struct code_text *text)
 {
-    patch_mend(patch, text);
+    int lock = code_lock();
+
+    mend(patch, text);
+    code_unlock(lock);
+}
+
+/* Writing the branch again protects its code, if that failed before. */
+static bool restore(struct patch *patch, struct code_text *text)
+{
+    mend(patch, text);
     if (!has_branch(patch))
         return false;
     if (!patch->via)
@@ -121,4 +134,13 @@ bool patch_restore(struct patch *patch, struct code_text *text)
         return write_one(text, patch->via, patch->via_before, CODE_SHORT);
     write_one(text, patch->at, patch->after, CODE_BRANCH);
     return false;
+}
+
+bool patch_restore(struct patch *patch, struct code_text *text)
+{
+    int lock = code_lock();
+    bool restored = restore(patch, text);
+
+    code_unlock(lock);
+    return restored;
 }

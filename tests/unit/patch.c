@@ -8,8 +8,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 
 #define FILLER 0x90
 
@@ -128,7 +133,172 @@ TEST(place__changed_by_others_since__these_are_refused)
     assert_memory_equal(code + 64, other, CODE_BRANCH);
 }
 
+/* ---- other copies of the library -------------------------------------------------------- */
+
+static struct patch waiting;
+static atomic_int waits_as, is_done;
+
+static void *change_it(void *arg)
+{
+    void (*change)(struct patch *) = *(void (**)(struct patch *))arg;
+
+    atomic_store(&waits_as, (int)syscall(SYS_gettid));
+    change(&waiting);
+    atomic_store(&is_done, 1);
+    return NULL;
+}
+
+/* Is the thread in fcntl(2)? */
+static bool is_waiting(void)
+{
+    char path[64], line[64] = "";
+    int id = atomic_load(&waits_as);
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", id);
+    file = id ? fopen(path, "re") : NULL;
+    if (!file)
+        return false;
+    if (!fgets(line, sizeof(line), file))
+        line[0] = '\0';
+    fclose(file);
+    return atoi(line) == SYS_fcntl;
+}
+
+static bool can_tell(void)
+{
+    FILE *file = fopen("/proc/self/syscall", "re");
+    char line[64] = "";
+    bool can = file && fgets(line, sizeof(line), file) && line[0] != '\0';
+
+    if (file)
+        fclose(file);
+    return can;
+}
+
+static void place_it(struct patch *patch)
+{
+    place_all(patch, 1);
+}
+
+static void restore_it(struct patch *patch)
+{
+    restore_all(patch, 1);
+}
+
+static void mend_it(struct patch *patch)
+{
+    struct code_text text = {0};
+
+    patch_mend(patch, &text);
+}
+
+TEST(change__while_another_copy_does_so__waits_for_it)
+{
+    void (*changes[])(struct patch *) = {place_it, mend_it, restore_it};
+
+    if (!can_tell())
+        test_skip("the kernel does not say what a thread waits for");
+    waiting = make_patch(map_code(1) + 8, NULL);
+    for (int i = 0; i < 3; i++) {
+        int lock = code_lock();
+        pthread_t thread;
+
+        assert_true(lock >= 0);
+        atomic_store(&waits_as, 0);
+        atomic_store(&is_done, 0);
+        assert_int_equal(pthread_create(&thread, NULL, change_it, &changes[i]), 0);
+        test_wait_until(is_waiting() || atomic_load(&is_done));
+        assert_int_equal(atomic_load(&is_done), 0);
+        assert_int_equal(patch_is_placed(&waiting), i > 0);
+        code_unlock(lock);
+        pthread_join(thread, NULL);
+        assert_int_equal(patch_is_placed(&waiting), i < 2);
+    }
+}
+
+/* A child that has the descriptor, too, does not keep the lock. */
+TEST(unlock__a_child_was_forked__others_go_on)
+{
+    int lock = code_lock(), ends[2];
+    pid_t child;
+    char byte;
+
+    assert_int_equal(pipe(ends), 0);
+    child = test_fork();
+    if (child == 0) {
+        close(ends[1]);
+        _exit(read(ends[0], &byte, 1) != 0);
+    }
+    code_unlock(lock);
+    waiting = make_patch(map_code(1) + 8, NULL);
+    place_all(&waiting, 1);
+    assert_true(patch_is_placed(&waiting));
+    close(ends[0]);
+    close(ends[1]);
+    test_await_or_skip(child, "no child");
+}
+
+TEST(change__no_descriptor_left__made)
+{
+    struct rlimit before, none = {0};
+
+    waiting = make_patch(map_code(1) + 8, NULL);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none.rlim_max = before.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    place_all(&waiting, 1);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(waiting.error, 0);
+    assert_true(patch_is_placed(&waiting));
+}
+
 #if defined(__x86_64__)
+
+/* Another copy's jump leads to the pad, and goes. */
+TEST(place__the_way_to_it_has_gone__refused)
+{
+    uint8_t *code = map_code(1);
+    struct patch first = make_patch(code + 64, code + 32), second;
+    struct code_text text = {0};
+
+    place_all(&first, 1);
+    second = (struct patch){.at = code + 64, .way = code + 32};
+    assert_true(patch_make(&second, code + 512));
+    assert_true(patch_is_reached(&second));
+    assert_true(patch_restore(&first, &text));
+    assert_false(patch_is_reached(&second));
+    place_all(&second, 1);
+    assert_int_equal(second.error, -EBUSY);
+    assert_memory_equal(second.at, first.after, CODE_BRANCH);
+    place_all(&first, 1);
+    place_all(&second, 1);
+    assert_int_equal(second.error, 0);
+    assert_true(patch_is_placed(&second));
+    assert_false(patch_restore(&first, &text)); /* not while the other one is over it */
+    assert_true(patch_is_placed(&second));
+    assert_true(patch_restore(&second, &text));
+    assert_true(patch_restore(&first, &text));
+    assert_int_equal(code[32], FILLER);
+}
+
+/* It has taken the pad and written the same jump since the place was found: its branch stays. */
+TEST(place__another_leads_to_the_pad_since__refused)
+{
+    uint8_t *code = map_code(1);
+    struct patch ours[2], first = make_patch(code + 64, code + 32);
+
+    ours[0] = (struct patch){.at = code + 64, .via = code + 32};
+    assert_true(patch_make(&ours[0], code + 512));
+    place_all(&first, 1);
+    ours[1] = (struct patch){.at = code + 64, .via = code + 32};
+    assert_true(patch_make(&ours[1], code + 512));
+    for (int i = 0; i < 2; i++) {
+        place_all(&ours[i], 1);
+        assert_int_equal(ours[i].error, -EBUSY);
+        assert_true(patch_is_placed(&first));
+    }
+}
 
 /* ---- pads ------------------------------------------------------------------------------- */
 
