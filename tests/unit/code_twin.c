@@ -262,6 +262,35 @@ TEST(write__where_writable_code_ends_the_process__one_mapping_as_before)
     in_a_child(change_under_a_policy);
 }
 
+/* Two on one page, one that lies in two pages on x86-64, and one on the second. */
+static void change_several_under_a_policy(void)
+{
+    uint8_t *at[] = {address() - 64, address() - 32, address(), address() + 64};
+    struct code_change changes[4], back[4];
+    struct code_text text = {0};
+    uint8_t before[4][BYTES];
+
+    if (!code_filter_writable())
+        _exit(NOT_HERE);
+    must_change_by_twin(one);
+    for (int i = 0; i < 4; i++) {
+        memcpy(before[i], at[i], BYTES);
+        changes[i] = (struct code_change){at[i], two, BYTES};
+        back[i] = (struct code_change){at[i], before[i], BYTES};
+    }
+    assert_true(code_write(&text, changes, 4) == 0 && changed_function() == TWO);
+    for (int i = 0; i < 4; i++)
+        assert_memory_equal(at[i], two, BYTES);
+    assert_true(code_write(&text, back, 4) == 0 && changed_function() == ONE);
+    for (int i = 0; i < 4; i++)
+        assert_memory_equal(at[i], before[i], BYTES);
+}
+
+TEST(write__several_where_writable_code_ends_the_process__all)
+{
+    in_a_child(change_several_under_a_policy);
+}
+
 /* ---- where it is not possible ----------------------------------------------------------- */
 
 static void must_change_as_writable(void)
