@@ -252,3 +252,38 @@ long code_write(struct code_text *last, const struct code_change *changes, size_
     code_fetch_anew();
     return rc;
 }
+
+/* ---- other copies of the library -------------------------------------------------------- */
+
+/* Of a file of this process alone, which copies in any namespace of the linker find. By system
+ * calls, which are no points of cancellation; and a sandbox permits these already. */
+static long set_lock(int file, short type)
+{
+    struct flock all = {.l_type = type, .l_whence = SEEK_SET};
+    long rc;
+
+    do
+        rc = kernel_call(SYS_fcntl, file, F_OFD_SETLKW, (long)&all, 0, 0, 0);
+    while (rc == -EINTR);
+    return rc;
+}
+
+int code_lock(void)
+{
+    long opened =
+        kernel_call(SYS_openat, AT_FDCWD, (long)"/proc/self/comm", O_RDWR | O_CLOEXEC, 0, 0, 0);
+    int file = opened < 0 ? -1 : high_fd((int)opened);
+
+    if (file >= 0)
+        (void)set_lock(file, F_WRLCK);
+    return file;
+}
+
+/* A child that was forked meanwhile may have the descriptor, too: closing it is not enough. */
+void code_unlock(int lock)
+{
+    if (lock < 0)
+        return;
+    (void)set_lock(lock, F_UNLCK);
+    kernel_call(SYS_close, lock, 0, 0, 0, 0, 0);
+}

@@ -123,6 +123,12 @@ struct code_change {
  * mprotect(2): then the first changes may have been made. */
 long code_write(struct code_text *last, const struct code_change *changes, size_t count);
 
+/* Other copies of this library in the process change the same code. Between the two calls none that
+ * does so reads or writes; not to be nested. Where the kernel has no such lock (no /proc, no
+ * descriptor is left), each goes on. code_unlock() takes what code_lock() returned. */
+int code_lock(void);
+void code_unlock(int lock);
+
 /* ---- for code.c ------------------------------------------------------------------------- */
 
 /* Makes the changes as code_write(), all of one mapping, without code that is writable

@@ -19,7 +19,8 @@
  *
  * Nothing is changed where the kernel is older than Linux 5.13, /proc is missing or
  * does not write so (proc_mem.force_override), the code has no file, other code has modified a page
- * of the mapping before its twin was made, or the code is locked in memory, which moving would end.
+ * of the mapping before its twin was made, the code is locked in memory, which moving would end, or
+ * the process has more addresses than it may have now.
  */
 #include "core/patch/code.h"
 
@@ -55,13 +56,14 @@ static uintptr_t page_size(void)
     return (uintptr_t)sysconf(_SC_PAGESIZE);
 }
 
-/* to 0: the kernel chooses. Returns 0 on failure. */
+/* to 0: the kernel chooses. Returns 0 on failure. Not by libc's function, as below: its code may be
+ * what is changed, and be half an instruction until then (patch_mend()). */
 static uintptr_t move(uintptr_t from, size_t size, uintptr_t to)
 {
     int flags = MREMAP_MAYMOVE | MREMAP_DONTUNMAP | (to ? MREMAP_FIXED : 0);
-    void *made = mremap((void *)from, size, size, flags, (void *)to);
+    long made = kernel_call(SYS_mremap, (long)from, (long)size, (long)size, flags, (long)to, 0);
 
-    return made == MAP_FAILED ? 0 : (uintptr_t)made;
+    return made < 0 ? 0 : (uintptr_t)made;
 }
 
 /* Writes to memory whatever its protection is. */
@@ -115,6 +117,17 @@ static bool works_here(int mem)
     if (here == UNKNOWN)
         here = try_both(mem) ? WORKS : FAILS;
     return here == WORKS;
+}
+
+/* Can the process have more memory of this size? The kernel asks that (RLIMIT_AS) of a move to a
+ * given place only when it has unmapped what is there. */
+static bool has_room(size_t size)
+{
+    long room = kernel_call(SYS_mmap, 0, (long)size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (room >= 0)
+        kernel_call(SYS_munmap, room, (long)size, 0, 0, 0, 0);
+    return room >= 0;
 }
 
 /* A mapping whose pages move away loses its lock (mlock(2)). msync(2) invalidates no cache that
@@ -219,7 +232,7 @@ static size_t exchange(int mem, uintptr_t away, const struct code_change *change
         if (!force_write(mem, (uintptr_t)changes[made].at + away, changes[made].bytes,
                          changes[made].size))
             return 0;
-    return move(page + away, size, page) == page ? made : 0;
+    return has_room(size) && move(page + away, size, page) == page ? made : 0;
 }
 
 static size_t replace(int mem, const struct code_text *text, const struct code_change *changes,

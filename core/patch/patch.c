@@ -26,24 +26,28 @@ static bool has_branch(const struct patch *patch)
 struct batch {
     struct code_change changes[2 * TOGETHER];
     size_t count;
+    size_t first[TOGETHER + 1]; /* of each patch, and behind the last one */
 };
 
-/* Another patch of the batch may want the same pad. */
+/* Another patch of the batch may want bytes of the same pad. */
 static bool is_wanted(const struct batch *batch, const uint8_t *at)
 {
     for (size_t i = 0; i < batch->count; i++)
-        if (batch->changes[i].at == at)
+        if (batch->changes[i].at < at + CODE_BRANCH &&
+            at < batch->changes[i].at + batch->changes[i].size)
             return true;
     return false;
 }
 
 static int add(struct batch *batch, struct patch *patch)
 {
-    bool branch = !has_branch(patch), jump = !patch_is_reached(patch);
+    bool branch = !has_branch(patch), jump = patch->via && !patch_is_reached(patch);
 
+    if (branch && patch->via && !jump) /* it leads to another branch */
+        return -EBUSY;
     if (branch && (memcmp(patch->at, patch->before, CODE_BRANCH) || is_wanted(batch, patch->at)))
         return patch->via ? -EEXIST : -EBUSY;
-    if (jump && memcmp(patch->via, patch->via_before, CODE_SHORT))
+    if ((jump && memcmp(patch->via, patch->via_before, CODE_SHORT)) || !patch_has_way(patch))
         return -EBUSY;
     if (branch)
         batch->changes[batch->count++] = (struct code_change){patch->at, patch->after, CODE_BRANCH};
@@ -53,23 +57,31 @@ static int add(struct batch *batch, struct patch *patch)
     return 0;
 }
 
+/* Where one patch fails, each is tried on its own: also those that are placed, since code may have
+ * been written that could not be protected again. */
 static void place_some(struct patch *const patches[], size_t count, struct code_text *text)
 {
     struct batch batch = {.count = 0};
     long rc;
 
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         patches[i]->error = add(&batch, patches[i]);
+        batch.first[i + 1] = batch.count;
+    }
     rc = code_write(text, batch.changes, batch.count);
     for (size_t i = 0; rc && i < count; i++)
         if (!patches[i]->error)
-            patches[i]->error = (int)rc;
+            patches[i]->error = (int)code_write(text, batch.changes + batch.first[i],
+                                                batch.first[i + 1] - batch.first[i]);
 }
 
 void patch_place(struct patch *const patches[], size_t count, struct code_text *text)
 {
+    int lock = code_lock();
+
     for (size_t at = 0; at < count; at += TOGETHER)
         place_some(patches + at, count - at < TOGETHER ? count - at : TOGETHER, text);
+    code_unlock(lock);
 }
 
 static bool write_one(struct code_text *text, uint8_t *at, const uint8_t *bytes, size_t size)
@@ -86,7 +98,7 @@ static bool is_probed(const uint8_t *at, const uint8_t *ours, const uint8_t *bef
            !memcmp(at + 1, ours + 1, size - 1);
 }
 
-void patch_mend(struct patch *patch, struct code_text *text)
+static void mend(struct patch *patch, struct code_text *text)
 {
     const uint8_t *before = patch_before(patch);
     const uint8_t *after = patch->via ? patch->via_after : patch->after;
@@ -97,15 +109,23 @@ void patch_mend(struct patch *patch, struct code_text *text)
         write_one(text, site + 1, before + 1, size - 1);
 }
 #else
-void patch_mend(struct patch *patch, struct code_text *text)
+static void mend(struct patch *patch, struct code_text *text)
 {
 }
 #endif
 
-/* Writing the branch again protects its code, if that failed before. */
-bool patch_restore(struct patch *patch, struct code_text *text)
+void patch_mend(struct patch *patch, struct code_text *text)
 {
-    patch_mend(patch, text);
+    int lock = code_lock();
+
+    mend(patch, text);
+    code_unlock(lock);
+}
+
+/* Writing the branch again protects its code, if that failed before. */
+static bool restore(struct patch *patch, struct code_text *text)
+{
+    mend(patch, text);
     if (!has_branch(patch))
         return false;
     if (!patch->via)
@@ -114,4 +134,13 @@ bool patch_restore(struct patch *patch, struct code_text *text)
         return write_one(text, patch->via, patch->via_before, CODE_SHORT);
     write_one(text, patch->at, patch->after, CODE_BRANCH);
     return false;
+}
+
+bool patch_restore(struct patch *patch, struct code_text *text)
+{
+    int lock = code_lock();
+    bool restored = restore(patch, text);
+
+    code_unlock(lock);
+    return restored;
 }

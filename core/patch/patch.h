@@ -6,8 +6,8 @@
  *
  * Others change the same code: libraries that hook functions, tracers with their probes, other
  * copies of this library. So nothing is written over bytes that are not those that were read, and
- * nothing is restored that is not ours any more. Calls for one place are serialized by the caller;
- * patch_is_placed() may be called at any time.
+ * nothing is restored that is not ours any more; and other copies of this library wait meanwhile.
+ * Calls for one place are serialized by the caller; patch_is_placed() may be called at any time.
  */
 #ifndef HMREG_CORE_PATCH_PATCH_H
 #define HMREG_CORE_PATCH_PATCH_H
@@ -17,8 +17,9 @@
 #include <string.h>
 
 struct patch {
-    uint8_t *at;  /* of the branch */
-    uint8_t *via; /* of the short jump that leads to it; NULL: there is none */
+    uint8_t *at;        /* of the branch */
+    uint8_t *via;       /* of the short jump that leads to it; NULL: there is none */
+    const uint8_t *way; /* another hook's short jump that leads to it, in its place; or NULL */
     uint8_t before[CODE_BRANCH], after[CODE_BRANCH];
     uint8_t via_before[CODE_SHORT], via_after[CODE_SHORT];
     int error; /* of the last patch_place() */
@@ -46,14 +47,23 @@ static inline bool patch_is_possible(const struct patch *patch)
     return code_can_replace(patch_site(patch), patch_size(patch));
 }
 
-/* Reads the bytes at `at` and `via`, which the caller has set, and makes those for a branch to
- * `target`. False: that is out of reach. */
+/* Reads the bytes at `at` and `via`, which the caller has set, as `way`, and makes those for a
+ * branch to `target`. False: that is out of reach. */
 bool patch_make(struct patch *patch, const uint8_t *target);
+
+/* Is the other hook's short jump, if there is one, where it was? */
+static inline bool patch_has_way(const struct patch *patch)
+{
+    uint8_t jump[CODE_SHORT];
+
+    return !patch->way || (code_short_branch(jump, patch->way, patch->at) &&
+                           !memcmp(patch->way, jump, CODE_SHORT));
+}
 
 /* Does the short jump, if there is one, lead to the branch? */
 static inline bool patch_is_reached(const struct patch *patch)
 {
-    return !patch->via || !memcmp(patch->via, patch->via_after, CODE_SHORT);
+    return patch->via ? !memcmp(patch->via, patch->via_after, CODE_SHORT) : patch_has_way(patch);
 }
 
 static inline bool patch_is_placed(const struct patch *patch)

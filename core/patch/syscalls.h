@@ -22,11 +22,12 @@
 
 #define SYSCALL_ANY (-1) /* the number is known only when the instruction is reached */
 
-/* An instruction that enters the kernel; `at` and `via` as in struct patch. */
+/* An instruction that enters the kernel; `at`, `via` and `way` as in struct patch. */
 struct syscall_site {
     uint8_t *at;  /* NULL: not in a form that can be hooked */
     uint8_t *via; /* x86-64: the `syscall` that a jump to `at` replaces; NULL: none */
     long number;  /* of its system call, or SYSCALL_ANY */
+    const uint8_t *way;
 };
 
 /* Code that is searched: whole functions. `start` is readable for `size` bytes. */
@@ -37,8 +38,8 @@ struct syscall_code {
 };
 
 /* Finds the first such instruction at *at or behind it, and sets *at to its place. One that is
- * hooked already, by this copy of the library or another, is one too: its branch is `at`, and `via`
- * is NULL. False: there is none. */
+ * hooked already, by this copy of the library or another, is one too: its branch is `at`, `via` is
+ * NULL, and `way` the short jump to it. False: there is none. */
 bool syscall_next(const struct syscall_code *code, size_t *at, struct syscall_site *out);
 
 /* ---- of the processor, for syscalls.c --------------------------------------------------- */

@@ -104,7 +104,7 @@ static bool is_hooked(const struct syscall_code *code, size_t at, struct syscall
     if (enter[0] != SHORT_JUMP || to < enter ||
         to > (code->is_function ? code_pad_place(end) : end - CODE_BRANCH))
         return false;
-    *out = (struct syscall_site){.at = to};
+    *out = (struct syscall_site){.at = to, .way = enter};
     return is_stub_jump(to, &out->number);
 }
 

@@ -14,6 +14,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 /* Returns a number that its first instruction has. On x86-64 the instruction lies in two pages. */
@@ -261,6 +262,35 @@ TEST(write__where_writable_code_ends_the_process__one_mapping_as_before)
     in_a_child(change_under_a_policy);
 }
 
+/* Two on one page, one that lies in two pages on x86-64, and one on the second. */
+static void change_several_under_a_policy(void)
+{
+    uint8_t *at[] = {address() - 64, address() - 32, address(), address() + 64};
+    struct code_change changes[4], back[4];
+    struct code_text text = {0};
+    uint8_t before[4][BYTES];
+
+    if (!code_filter_writable())
+        _exit(NOT_HERE);
+    must_change_by_twin(one);
+    for (int i = 0; i < 4; i++) {
+        memcpy(before[i], at[i], BYTES);
+        changes[i] = (struct code_change){at[i], two, BYTES};
+        back[i] = (struct code_change){at[i], before[i], BYTES};
+    }
+    assert_true(code_write(&text, changes, 4) == 0 && changed_function() == TWO);
+    for (int i = 0; i < 4; i++)
+        assert_memory_equal(at[i], two, BYTES);
+    assert_true(code_write(&text, back, 4) == 0 && changed_function() == ONE);
+    for (int i = 0; i < 4; i++)
+        assert_memory_equal(at[i], before[i], BYTES);
+}
+
+TEST(write__several_where_writable_code_ends_the_process__all)
+{
+    in_a_child(change_several_under_a_policy);
+}
+
 /* ---- where it is not possible ----------------------------------------------------------- */
 
 static void must_change_as_writable(void)
@@ -389,6 +419,23 @@ static void lock_later(void)
 TEST(write__memory_locked_since__made_writable)
 {
     in_a_child(lock_later);
+}
+
+/* The kernel unmaps the code's page before it finds that the process may have no other. */
+static void limit_addresses_later(void)
+{
+    struct rlimit little = {1 << 20, 1 << 20};
+
+    must_change_by_twin(two);
+    assert_int_equal(setrlimit(RLIMIT_AS, &little), 0);
+    assert_true(!change_by_twin(one));
+    assert_true(changed_function() == TWO);
+    assert_true(change(one) == 0 && changed_function() == ONE);
+}
+
+TEST(write__fewer_addresses_permitted_since__made_writable)
+{
+    in_a_child(limit_addresses_later);
 }
 
 TEST_MAIN()

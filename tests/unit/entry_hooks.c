@@ -5,6 +5,7 @@
  * handlers in the function while it is hooked and unhooked.
  */
 #include "core/patch/entry_hook.h"
+#include "tests/support/code_filters.h"
 #include "tests/support/made.h"
 #include "tests/support/patch.h"
 
@@ -592,6 +593,81 @@ TEST(hook__eight_threads_and_handlers__none_between)
     hook_while_called(&made, 7);
     hook_while_called(&opened, 7);
 #endif
+}
+
+/* ---- many at once ----------------------------------------------------------------------- */
+
+#define MANY 40
+
+static struct entry_hook many[MANY];
+
+static unsigned long any_replacement(unsigned long a, unsigned long b)
+{
+    return BY_HOOK;
+}
+
+/* A function in code that can never be made writable. */
+static struct made make_unwritable(void)
+{
+    const uint8_t seven[] = {SEVEN};
+    struct made made = {.size = (size_t)sysconf(_SC_PAGESIZE)};
+    int written = memfd_create("code", MFD_CLOEXEC), file;
+    char path[64];
+
+    assert_int_equal(ftruncate(written, (off_t)made.size), 0);
+    assert_int_equal(pwrite(written, seven, sizeof(seven), PLACE), sizeof(seven));
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", written);
+    file = open(path, O_RDONLY | O_CLOEXEC);
+    made.page = mmap(NULL, made.size, PROT_READ | PROT_EXEC, MAP_SHARED, file, 0);
+    if (file < 0 || made.page == MAP_FAILED)
+        test_skip("no mapping of a file that cannot be written");
+    close(file);
+    close(written);
+    call_at(&made, PLACE);
+    return made;
+}
+
+TEST(hook__many_of_which_one_cannot_be_written__the_others)
+{
+    struct made made[MANY];
+
+    need_hooks();
+    for (int i = 0; i < MANY; i++) {
+        made[i] = i == 20 ? make_unwritable() : MAKE(NO_FILLER, SEVEN);
+        many[i] = (struct entry_hook){.function = code_of(&made[i]),
+                                      .replacement = address_of(any_replacement)};
+    }
+    assert_int_equal(entry_hooks_install(many, MANY), MANY - 1);
+    for (int i = 0; i < MANY; i++) {
+        assert_string_equal(many[i].why, i == 20 ? "its code cannot be made writable" : "");
+        assert_int_equal(made[i].call(1, 2), i == 20 ? 7 : BY_HOOK);
+        assert_int_equal(entry_hook_is_whole(&many[i]), i != 20);
+        assert_int_equal(entry_hook_remove(&many[i]), i != 20);
+        assert_int_equal(made[i].call(1, 2), 7);
+    }
+}
+
+TEST(hook__no_memory_can_be_made_executable__none_and_why)
+{
+    struct made made[2] = {MAKE(NO_FILLER, SEVEN), MAKE(NO_FILLER, SEVEN)};
+    pid_t child;
+
+    need_hooks();
+    child = test_fork();
+    if (child == 0) {
+        for (int i = 0; i < 2; i++)
+            many[i] = (struct entry_hook){.function = code_of(&made[i]),
+                                          .replacement = address_of(any_replacement)};
+        if (!code_filter_refuse(SYS_mprotect, EACCES))
+            _exit(77);
+        assert_int_equal(entry_hooks_install(many, 2), 0);
+        for (int i = 0; i < 2; i++) {
+            assert_non_null(strstr(many[i].why, "executable"));
+            assert_int_equal(made[i].call(1, 2), 7);
+        }
+        _exit(0);
+    }
+    test_await_or_skip(child, "this system has no seccomp filters");
 }
 
 TEST_MAIN()

@@ -5,6 +5,7 @@
  * dlclose(3) unmaps past libc, and the end of the program with everything open.
  */
 #include "tests/support/cache_fixture.h"
+#include "core/monitor/memhooks/hook_sites.h"
 #include "tests/support/plugin.h"
 
 #include <dlfcn.h>
@@ -270,6 +271,65 @@ TEST(dlclose__of_a_library_whose_memory_is_cached__registered_anew)
     assert_int_equal(fixture_stats().invalidations, 1);
     handle = load(&plugin);
     assert_int_equal(fixture_key(plugin->zeros, plugin->zeros_len), 2);
+    unload(handle);
+}
+
+/* ---- another copy that opens or closes at the same moment --------------------------------- */
+
+static void (*once_found)(void); /* what happens once, when the sites have been found */
+static const struct plugin *other;
+
+int __real_hook_sites_find(struct hook_sites *out);
+int __wrap_hook_sites_find(struct hook_sites *out);
+
+int __wrap_hook_sites_find(struct hook_sites *out)
+{
+    int rc = __real_hook_sites_find(out);
+    void (*then)(void) = once_found;
+
+    once_found = NULL;
+    if (then && !rc)
+        then();
+    return rc;
+}
+
+static void open_other(void)
+{
+    open_plugin(other);
+}
+
+static void close_other(void)
+{
+    assert_int_equal(other->close(), 0);
+}
+
+static void open_while(void (*then)(void))
+{
+    once_found = then;
+    fixture_open_hooked();
+    assert_null(once_found);
+    fixture_close_after();
+    check_ours(fixture_map(1));
+}
+
+TEST(open__while_another_copy_opens__each_is_notified)
+{
+    void *handle = load(&other);
+
+    open_while(open_other);
+    check_theirs(other, fixture_map(1));
+    close_other();
+    check_ours(fixture_map(1));
+    unload(handle);
+}
+
+/* Our stub, over the branch of the other copy, would not be reached any more. */
+TEST(open__while_another_copy_closes__is_notified)
+{
+    void *handle = load(&other);
+
+    open_other();
+    open_while(close_other);
     unload(handle);
 }
 

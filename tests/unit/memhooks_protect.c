@@ -20,7 +20,8 @@
 int __real_mprotect(void *addr, size_t len, int protection);
 int __wrap_mprotect(void *addr, size_t len, int protection);
 
-static bool stubs_stay, refuse_from_now;
+static bool stubs_stay;
+static int refuse_from_now;   /* how many calls, from the first one on that ends the writing */
 static volatile int refusals; /* how many more calls that end the writing of code to refuse */
 
 int __wrap_mprotect(void *addr, size_t len, int protection)
@@ -30,9 +31,9 @@ int __wrap_mprotect(void *addr, size_t len, int protection)
         return -1;
     }
     if (refuse_from_now && protection & PROT_EXEC) { /* the stubs; libc's code is next */
-        refuse_from_now = false;
         protection = __real_mprotect(addr, len, protection);
-        refusals = 1;
+        refusals = refuse_from_now;
+        refuse_from_now = 0;
         return protection;
     }
     return __real_mprotect(addr, len, protection);
@@ -199,9 +200,10 @@ static int when_the_last_code_cannot_be_written(void)
     return install(-EOPNOTSUPP);
 }
 
-/* The first call that makes libc's code unwritable again, after the one that makes the stubs
- * executable, fails: the code is restored, and protected then. */
-static int when_code_cannot_be_protected_at_first(void)
+/* The first calls that make libc's code unwritable again, after the one that makes the stubs
+ * executable, fail. After one the code is written once more, and protected; after more it is
+ * restored, and protected then. */
+static int when_code_cannot_be_protected(int at_first, int expected)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_MEMHOOKS};
     struct hmreg *lib = NULL;
@@ -209,10 +211,20 @@ static int when_code_cannot_be_protected_at_first(void)
 
     if (!ask_us())
         return 77;
-    refuse_from_now = true;
-    if (hmreg_open(&config, &lib) != -EOPNOTSUPP || refusals)
+    refuse_from_now = at_first;
+    if (hmreg_open(&config, &lib) != expected || refusals)
         return 1;
     return count_wx() == before ? 0 : 2;
+}
+
+static int when_code_cannot_be_protected_once(void)
+{
+    return when_code_cannot_be_protected(1, 0);
+}
+
+static int when_code_cannot_be_protected_twice(void)
+{
+    return when_code_cannot_be_protected(2, -EOPNOTSUPP);
 }
 
 TEST(install__works__nothing_writable_and_executable)
@@ -244,10 +256,11 @@ TEST(install__fails_half_way__nothing_writable_and_executable)
     assert_int_equal(status_of_child(when_the_last_code_cannot_be_written), 0);
 }
 
-TEST(install__code_stays_writable_once__restored_and_protected)
+TEST(install__code_stays_writable__protected_or_restored_and_protected)
 {
     assert_int_equal(status_of_child(when_it_works), 0); /* or skips */
-    assert_int_equal(status_of_child(when_code_cannot_be_protected_at_first), 0);
+    assert_int_equal(status_of_child(when_code_cannot_be_protected_once), 0);
+    assert_int_equal(status_of_child(when_code_cannot_be_protected_twice), 0);
 }
 
 TEST_MAIN()

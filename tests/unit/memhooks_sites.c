@@ -8,6 +8,7 @@
 
 #include "core/monitor/memhooks/hook_arch.h"
 #include "core/monitor/memhooks/hook_sites.h"
+#include "core/patch/stub.h"
 
 #include <dlfcn.h>
 #include <hmreg/hmreg.h>
@@ -161,6 +162,24 @@ TEST(enters__function_of_unknown_size__its_end_is_found)
     assert_true(syscall_is_at(&code, 2, &entry));
     assert_ptr_equal(entry.via, text + 2);
     assert_ptr_equal(entry.at, text + 32 - CODE_BRANCH);
+}
+
+/* Another copy of the library has put its branch behind the function, and a short jump to it. */
+TEST(enters__hooked_by_another_copy__its_branch_and_the_way_to_it)
+{
+    static uint8_t text[128] __attribute__((aligned(16)));
+    struct stub_header header = {.magic = STUB_MAGIC, .number = SYS_munmap};
+    struct syscall_code code = {text, 64, false};
+    struct syscall_site site;
+
+    memcpy(text + 64, &header, sizeof(header));
+    assert_true(code_branch(text + 32, text + 32, text + 64 + sizeof(header)));
+    assert_true(code_short_branch(text + 2, text + 2, text + 32));
+    assert_true(syscall_is_at(&code, 2, &site));
+    assert_ptr_equal(site.at, text + 32);
+    assert_null(site.via);
+    assert_ptr_equal(site.way, text + 2);
+    assert_int_equal(site.number, SYS_munmap);
 }
 #endif
 

@@ -135,6 +135,11 @@ static struct hooked *find_hooked(const struct hook_site *site)
     return NULL;
 }
 
+static int fail_changing(const char *function)
+{
+    return hmreg_fail(-EBUSY, "memhooks: other code is just changing the code of %s()", function);
+}
+
 static int add_hooked(const struct hook_site *site, struct hook_state *state)
 {
     struct hooked *hook = &hooked[hooked_count];
@@ -146,13 +151,15 @@ static int add_hooked(const struct hook_site *site, struct hook_state *state)
             "memhooks: other code keeps changing the code of %s(), so it cannot be hooked",
             site->function);
     *hook = (struct hooked){.function = site->function,
-                            .patch = {.at = site->is.at, .via = site->is.via}};
+                            .patch = {.at = site->is.at, .via = site->is.via, .way = site->is.way}};
     if (!patch_is_possible(&hook->patch))
         return hmreg_fail(-EOPNOTSUPP,
                           "memhooks: the code of %s() cannot be patched atomically; use "
                           "userfaultfd or import",
                           site->function);
     rc = make_stub(hook, &site->is, state);
+    if (!rc && hook->patch.via && patch_is_reached(&hook->patch)) /* by another copy */
+        rc = fail_changing(site->function);
     if (!rc)
         hooked_count++;
     return rc;
@@ -212,6 +219,11 @@ static size_t expect(size_t count, const uint8_t *at, const uint8_t *bytes)
     return count + 1;
 }
 
+static const uint8_t *jump_of(const struct patch *patch)
+{
+    return patch->via ? patch->via : patch->way;
+}
+
 /* Records the bytes of all sites that lead to our stubs now, and of all beginnings. */
 static void expect_all(void)
 {
@@ -224,8 +236,8 @@ static void expect_all(void)
             continue;
         count = expect(count, patch->at,
                        reads(&hooked[i], hooked[i].over) ? hooked[i].over : patch->after);
-        if (patch->via)
-            count = expect(count, patch->via, patch->via);
+        if (patch->via || patch->way)
+            count = expect(count, jump_of(patch), jump_of(patch));
     }
     for (size_t i = 0; i < start_count; i++)
         count = expect(count, starts[i].at, starts[i].bytes);
@@ -259,10 +271,14 @@ static void rely_on(const struct hook_sites *sites)
 
 static int fail_placing(const struct hooked *hook)
 {
+    int error = -hook->patch.error;
+
+    if (error == EBUSY || error == EEXIST)
+        return fail_changing(hook->function);
     return hmreg_fail(-EOPNOTSUPP,
                       "memhooks: the code of %s() cannot be changed: %s; use "
                       "userfaultfd or import",
-                      hook->function, strerror(-hook->patch.error));
+                      hook->function, strerror(error));
 }
 
 /* What lies in a pad that is not reached is overwritten. */
@@ -299,8 +315,7 @@ static int find_all(const struct hook_sites *sites, struct hooked *out[HOOK_SITE
         size_t at = i;
 
         if (!hook)
-            return hmreg_fail(-EOPNOTSUPP, "memhooks: other code is just changing the code of %s()",
-                              sites->site[i].function);
+            return fail_changing(sites->site[i].function);
         for (; at && out[at - 1]->patch.at > hook->patch.at; at--)
             out[at] = out[at - 1];
         out[at] = hook;

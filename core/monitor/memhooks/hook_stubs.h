@@ -17,7 +17,8 @@
 #include "core/monitor/memhooks/hook_state.h"
 
 /* Hooks all of the sites or none; sites that are hooked already stay so. Calls are serialized by
- * the caller. -EOPNOTSUPP, with the reason; -ENOMEM. */
+ * the caller. -EOPNOTSUPP, with the reason; -ENOMEM; -EBUSY: other code has changed a site since it
+ * was found. */
 int hook_stubs_install(const struct hook_sites *sites, struct hook_state *state);
 
 /* Is the code unchanged since the last hook_stubs_install()? Not to be called concurrently with it.

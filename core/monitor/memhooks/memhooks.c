@@ -160,30 +160,44 @@ static void take_first_look(bool asked, const struct modules_count *before)
     hmreg_error_restore(&last);
 }
 
+/* The sites are found without the lock: that calls the dynamic linker, whose locks a forking thread
+ * may hold. *joins: there are hooks. */
+static int join_or_start(uint64_t epoch, const struct modules_count *now, bool *joins)
+{
+    struct hook_sites sites;
+    int rc = hook_sites_find(&sites);
+
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&open_lock);
+    *joins = atomic_load(&hooks.epoch) == epoch;
+    rc = *joins ? 0 : start(&sites, epoch, now);
+    hooks.users += !rc;
+    pthread_mutex_unlock(&open_lock);
+    return rc;
+}
+
+#define TRIES 64 /* while other code, such as another copy of this library, changes the same */
+
 int memhooks_open(bool asked)
 {
     uint64_t epoch = process_epoch_start();
     struct modules_count now;
-    struct hook_sites sites;
     int settled, rc;
-    bool joins;
+    bool joins = false;
 
     if (!epoch || !process_once(&forks_handled, handle_forks))
         return hmreg_fail(-ENOMEM, "hmreg has no memory for memhooks");
     if (code_refusal())
         return hmreg_fail(-EOPNOTSUPP, "memhooks: %s; use userfaultfd or import", code_refusal());
-    /* Without the lock: it calls the dynamic linker, whose locks a forking thread may hold. */
     settled = check_settled(&now);
     rc = asked ? 0 : settled ? settled : check_unlisted();
     rc = rc || asked ? rc : check_bypass();
-    rc = rc ? rc : hook_sites_find(&sites);
     if (rc)
         return rc;
-    pthread_mutex_lock(&open_lock);
-    joins = atomic_load(&hooks.epoch) == epoch;
-    rc = joins ? 0 : start(&sites, epoch, &now);
-    hooks.users += !rc;
-    pthread_mutex_unlock(&open_lock);
+    rc = join_or_start(epoch, &now, &joins);
+    for (int i = 0; rc == -EBUSY && i < TRIES; i++)
+        rc = join_or_start(epoch, &now, &joins);
     if (!rc && !joins && !settled)
         take_first_look(asked, &now);
     return rc;
