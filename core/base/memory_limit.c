@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 
 #define GROUPS "/sys/fs/cgroup"
 
@@ -32,11 +33,12 @@ static void read_value(const char *root, const char *path, const char *name, con
 struct memory_limit memory_limit_read(const char *root)
 {
     struct memory_limit limit = {UINT64_MAX, "unknown"};
-    long pages = sysconf(_SC_PHYS_PAGES);
+    struct sysinfo machine;
     char path[sizeof(GROUPS) + PATH_MAX] = GROUPS, *const group = path + strlen(GROUPS);
 
-    if (pages > 0) /* a sandbox may refuse sysinfo(2), which libc calls */
-        limit = (struct memory_limit){(uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE),
+    /* Not sysconf(3), which computes with what is on the stack where a sandbox refuses the call. */
+    if (!sysinfo(&machine))
+        limit = (struct memory_limit){(uint64_t)machine.totalram * machine.mem_unit,
                                       "this machine's memory"};
     read_value(root, "/proc/self/cgroup", "", "0::%4095[^\n]", group);
     for (char *end = path + strlen(path); end && end >= group; end = strrchr(path, '/')) {
