@@ -8,6 +8,7 @@
 #include <hmreg/loopback.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/random.h>
 #include <time.h>
 
@@ -52,6 +53,22 @@ enum loop_fault loop_fault_of(int error)
     default:
         return LOOP_OTHER;
     }
+}
+
+static const char *const fault_names[] = {"other", "port-down", "no-route", "refused", "timeout"};
+
+const char *loop_fault_name(enum loop_fault fault)
+{
+    return fault_names[fault];
+}
+
+enum loop_fault loop_fault_named(const char *name)
+{
+    int fault = LOOP_TIMED_OUT;
+
+    while (fault > LOOP_OTHER && strcmp(name, fault_names[fault]) != 0)
+        fault--;
+    return (enum loop_fault)fault;
 }
 
 static int64_t seconds(void)

@@ -31,6 +31,9 @@ int loop_fail_as(struct loop_why *why, enum loop_fault fault, const char *format
     __attribute__((format(printf, 3, 4)));
 /* What an errno value, or libfabric's, says of the network. */
 enum loop_fault loop_fault_of(int error);
+/* "other", "port-down", "no-route", "refused", "timeout"; and back. */
+const char *loop_fault_name(enum loop_fault fault);
+enum loop_fault loop_fault_named(const char *name);
 
 /* The deadline LOOP_TIMEOUT seconds from now; has it passed? */
 int64_t loop_deadline(void);
