@@ -115,6 +115,12 @@ static json_t *port_of_interface(const char *interface)
                     mbps > 0 ? mbps : 0, "mtu", mtu_of(interface));
 }
 
+/* hmreg doctor says on each node why a NIC cannot register a memory. */
+static bool has_path(const json_t *memory)
+{
+    return !doc_equals(memory, "best", "none");
+}
+
 static json_t *memory_names(const json_t *described)
 {
     json_t *names = doc_array();
@@ -122,17 +128,33 @@ static json_t *memory_names(const json_t *described)
     char name[VERIFY_NAME];
 
     doc_each(memory, json_object_get(described, "memory"))
-        doc_add(names, doc_text(verify_memory_name(memory, name)));
+        if (has_path(memory))
+            doc_add(names, doc_text(verify_memory_name(memory, name)));
     return names;
+}
+
+/* Not one that only a connection manager connects (iWARP, libfabric's FI_EP_MSG). */
+static bool connects(const struct fabric *fabric, struct hmreg_domain *domain)
+{
+    struct loop *loop = NULL;
+    struct loop_why why;
+
+    if (signals_after(fabric->loop->open(fabric, domain, &loop, &why)))
+        return why.fault == LOOP_PORT_DOWN;
+    fabric->loop->close(loop);
+    return true;
 }
 
 static void list_fabric(struct fabric_list *list, const struct fabric *fabric,
                         struct hmreg_domain *domain, json_t *described)
 {
     struct child *child = (struct child *)list;
-    json_t *nics = fabric->nic ? nics_facts() : NULL;
+    json_t *nics;
     char name[PEER_FABRIC];
 
+    if (!connects(fabric, domain))
+        return;
+    nics = fabric->nic ? nics_facts() : NULL;
     name_fabric(fabric, name);
     doc_add(
         child->result,
@@ -470,17 +492,6 @@ static int measure(struct trial *trial)
 
 /* ---- a pair ----------------------------------------------------------------------------- */
 
-static const char *why_refused(const json_t *memory)
-{
-    const char *name;
-    json_t *path;
-
-    json_object_foreach(json_object_get(memory, "paths"), name, path)
-        if (doc_words(path, "text")[0])
-            return doc_words(path, "text");
-    return "every path is refused, see hmreg info";
-}
-
 static void conclude(struct trial *trial, int rc)
 {
     if (!rc) {
@@ -500,19 +511,14 @@ static bool try(const struct side *with, const json_t *mine, const char *theirs,
 {
     struct trial trial = {.side = *with, .result = "failed"};
     char name[VERIFY_NAME];
-    int rc = -1;
+    int rc;
 
     trial.entry =
         doc_pack("{s:s, s:s}", "memory", verify_memory_name(mine, name), "peer_memory", theirs);
-    if (doc_equals(mine, "best", "none")) {
-        trial.result = "untried";
-        loop_fail(&trial.why, "%s", why_refused(mine));
-    } else {
-        rc = prepare(&trial, mine, theirs);
-        rc = rc ? rc : prove_write(&trial);
-        rc = rc ? rc : prove_read(&trial);
-        rc = rc ? rc : measure(&trial);
-    }
+    rc = prepare(&trial, mine, theirs);
+    rc = rc ? rc : prove_write(&trial);
+    rc = rc ? rc : prove_read(&trial);
+    rc = rc ? rc : measure(&trial);
     conclude(&trial, rc);
     hmreg_remote_close(trial.remote);
     side_close(&trial.side);
@@ -537,7 +543,7 @@ static void ask(struct fabric_list *list, const struct fabric *fabric, struct hm
     goes_on = try(&side, host, their_host, child->result) &&
               doc_equals(json_array_get(child->result, 0), "result", PEER_PROVEN);
     doc_each(memory, memories)
-        if (memory_i && goes_on)
+        if (memory_i && goes_on && has_path(memory))
             goes_on = try(&side, memory, their_host, child->result);
     doc_each(name, json_object_get(theirs, "memories"))
         if (name_i && goes_on && json_is_string(name))

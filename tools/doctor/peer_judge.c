@@ -117,23 +117,20 @@ static uint64_t rated(const json_t *pair)
     return own < theirs ? own : theirs;
 }
 
-/* Slower than half the rated speed. Of NICs only: the CPU is the limit of others. */
+/* Of NICs only: the CPU is the limit of others. */
 static void judge_rate(const json_t *facts, const json_t *pair, json_t *findings)
 {
     const json_t *memory;
-    char rest[256];
+    bool slow = false;
+    char rest[128];
 
-    doc_each(memory, json_object_get(pair, "memories")) {
-        uint64_t rate = doc_number(memory, "write_mbps");
-
-        if (doc_is(pair, "cpu") || !doc_equals(memory, "result", PEER_PROVEN) ||
-            rate >= rated(pair) / 2)
-            continue;
-        snprintf(rest, sizeof(rest), ", %.60s with %.60s: %.1f of %.1f Gb/s.",
-                 doc_words(memory, "memory"), doc_words(memory, "peer_memory"), (double)rate / 1000,
-                 (double)rated(pair) / 1000);
+    doc_each(memory, json_object_get(pair, "memories"))
+        slow |= doc_equals(memory, "result", PEER_PROVEN) &&
+                doc_number(memory, "write_mbps") < rated(pair) / 2;
+    snprintf(rest, sizeof(rest), ": less than half of the rated %.1f Gb/s.",
+             (double)rated(pair) / 1000);
+    if (slow && !doc_is(pair, "cpu"))
         add(facts, pair, findings, "peer-slow", rest);
-    }
 }
 
 void peer_judge(const json_t *facts, json_t *findings)
