@@ -9,9 +9,18 @@
 tool=$BUILD_DIR/tools/hmreg
 export LD_LIBRARY_PATH=$BUILD_DIR/tests/fakes/cuda HMREG_IFACES=cuda HMREG_FAKE_CUDA_DEVICES=1
 
+# Restored for later tests.
+end() {
+    kill "$server"
+    rdma link del rxe1 && rdma link del rxe2 && ip link del end1
+    ip rule add pref 0 lookup local && for i in 100 11 12; do ip rule del pref $i; done
+    "$SOURCE_DIR/tests/guest/rdma-up"
+    rm -rf "$work"
+}
+
 work=$(mktemp -d)
 server=
-trap 'kill "$server"; for i in 1 2; do rdma link del rxe$i; done; ip link del end1; rm -rf "$work"' EXIT
+trap end EXIT
 (umask 077 && head -c 32 /dev/urandom >"$work/secret")
 
 make_end() { # NUMBER OTHER
