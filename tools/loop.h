@@ -57,7 +57,7 @@ struct loop_ops {
     int (*open)(const struct fabric *fabric, struct hmreg_domain *domain, struct loop **out,
                 struct loop_why *why);
     /* How another endpoint connects to this one; and connects it with one of that address, which
-     * may come from anybody. NULL: it needs no connection. */
+     * may come from any host. NULL: it needs no connection. */
     int (*address)(struct loop *loop, struct loop_address *out, struct loop_why *why);
     int (*connect)(struct loop *loop, const struct loop_address *address, struct loop_why *why);
     /* Lets operations of others on this process's memory go on; NULL: they need no help. */

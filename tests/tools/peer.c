@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * hmreg doctor --serve and --peer with strangers: who has another secret, replays what it heard,
- * sends what is no message, or says nothing.
+ * hmreg doctor --serve and --peer with strangers, which have another secret, replay
+ * messages, send what is no message, or say nothing.
  */
 #include "tests/tools/tool.h"
+#include "tools/doctor/doctor.h"
+#include "tools/doctor/findings.h"
 #include "tools/doctor/peer.h"
 #include "tools/verify/verify.h"
 
@@ -357,9 +359,121 @@ TEST(serve__fabric_that_is_not_listed__reaches_no_process)
     end();
 }
 
-/* ---- a peer that is none ---------------------------------------------------------------- */
+/* ---- findings --------------------------------------------------------------------------- */
 
-/* Listens, and sends these bytes to who comes. */
+#define PEER(fields) "{'peer': {'host': 'b', 'port': '1'" fields "}, 'pairs': "
+#define PAIR(fields, result)                                                                       \
+    PEER("")                                                                                       \
+    "[{'provider': 'verbs', 'cpu': false, 'nic': 'm0', 'peer_nic': 'm1'" fields                    \
+    ", 'proof': {'result': " result "}, 'memories': []}]}"
+#define MEMORY(result)                                                                             \
+    PEER("")                                                                                       \
+    "[{'provider': 'ofi', 'fabric': 'tcp', 'nic': 'm0', 'peer_nic': 'm1', 'proof': {'result': "    \
+    "'failed'}, 'memories': [{'memory': 'cuda-0/device', 'peer_memory': 'system/host', "           \
+    "'text': 'why', 'result': " result "}]}]}"
+
+static const struct {
+    const char *code, *facts, *words;
+} states[] = {
+    {"peer-unreachable", PEER(", 'error': 'no', 'fault': 'no-route'") "[]}",
+     "b, port 1: no: no host"},
+    {"peer-unreachable", PEER(", 'error': 'no', 'fault': 'refused'") "[]}", "nothing listens"},
+    {"peer-no-pair", PEER("") "[]}", "No fabric here has one of its kind on b."},
+    {"peer-port-down", PAIR("", "'failed', 'fault': 'port-down', 'text': 'why'"),
+     "m0 with b's m1: why."},
+    {"peer-no-route", MEMORY("'failed', 'fault': 'no-route'"),
+     "m0 with b's m1 (libfabric's tcp), cuda-0/device with system/host: why."},
+    {"peer-refused", MEMORY("'failed', 'fault': 'refused'"), ": why."},
+    {"peer-timeout", MEMORY("'failed', 'fault': 'timeout'"), ": why."},
+    {"peer-mtu", MEMORY("'failed', 'fault': 'mtu'"), ": why."},
+    {"peer-failed", MEMORY("'failed', 'fault': 'other'"), ": why."},
+    {"peer-wrong-bytes", MEMORY("'wrong-bytes', 'fault': 'other'"), ": why."},
+    {"peer-untried", PAIR("", "'untried', 'text': 'why'"), ": why."},
+    {"peer-mtu-differs", PAIR(", 'port': {'mtu': 9000}, 'peer_port': {'mtu': 1500}", "'proven'"),
+     "the MTU is 9000 here and 1500 there."},
+    {"peer-slow",
+     PEER("") "[{'provider': 'verbs', 'cpu': false, 'nic': 'm0', 'peer_nic': 'm1', 'port': "
+              "{'rated_mbps': 100000}, 'peer_port': {'rated_mbps': 200000}, 'proof': {'result': "
+              "'proven'}, 'memories': [{'result': 'proven', 'write_mbps': 49999}]}]}",
+     "less than half of the rated 100.0 Gb/s."},
+};
+
+/* Double quotes in the place of single ones, but for that of "b's". */
+static json_t *facts_of(const char *text)
+{
+    char *copy = strdup(text);
+    json_t *facts;
+
+    for (char *at = strchr(copy, '\''); at; at = strchr(at + 1, '\''))
+        *at = '"';
+    facts = tool_keep(json_loads(copy, 0, NULL));
+    free(copy);
+    assert_non_null(facts);
+    return facts;
+}
+
+static json_t *judged(const json_t *facts)
+{
+    json_t *found = tool_keep(json_array());
+
+    peer_judge(facts, found);
+    return tool_keep(causes_arrange(found, facts));
+}
+
+TEST(each_state__has_its_finding_alone)
+{
+    for (size_t i = 0; i < COUNT(states); i++) {
+        const json_t *findings = judged(facts_of(states[i].facts));
+
+        assert_int_equal(json_array_size(findings), 1);
+        assert_string_equal(words_at(at(findings, "0"), "code"), states[i].code);
+        assert_says(words_at(at(findings, "0"), "text"), states[i].words);
+    }
+}
+
+TEST(each_code_of_peers__has_a_state)
+{
+    for (const struct finding *finding = all_findings; strcmp(finding->code, FIRST_REASON) != 0;
+         finding++) {
+        size_t i = 0;
+
+        while (i < COUNT(states) && strcmp(states[i].code, finding->code) != 0)
+            i++;
+        if (i == COUNT(states) && !strncmp(finding->code, "peer-", 5))
+            fail_msg("no state of this test has %s", finding->code);
+    }
+}
+
+/* One of many: 99 pairs of the same fault have one finding. */
+TEST(pairs__of_one_fault__one_finding)
+{
+    json_t *facts = facts_of(states[3].facts), *pairs = list_at(facts, "pairs");
+
+    for (int i = 0; i < 98; i++)
+        json_array_append(pairs, json_array_get(pairs, 0));
+    assert_int_equal(json_array_size(judged(facts)), 1);
+}
+
+/* A pair has the same library, fabric and kind of link on both nodes; of the CPU's one is enough.
+ */
+TEST(pairs__of_two_lists__each_nic_with_each)
+{
+    static const char list[] =
+        "[{'provider': 'verbs', 'fabric': 'a', 'nic': 'a', 'cpu': false, 'port': {'link': 'E'}}, "
+        "{'provider': 'verbs', 'fabric': 'b', 'nic': 'b', 'cpu': false, 'port': {'link': 'E'}}, "
+        "{'provider': 'verbs', 'fabric': 'c', 'nic': 'c', 'cpu': false, 'port': {'link': 'I'}}, "
+        "{'provider': 'ofi', 'fabric': 'verbs', 'nic': 'a', 'cpu': false, 'port': {'link': 'E'}}, "
+        "{'provider': 'ofi', 'fabric': 'tcp', 'nic': 'e', 'cpu': true, 'port': {'link': 'E'}}, "
+        "{'provider': 'ofi', 'fabric': 'tcp;x', 'nic': 'e', 'cpu': true, 'port': {'link': 'E'}}]";
+
+    json_t *one = facts_of(list);
+
+    assert_int_equal(json_array_size(tool_keep(peer_pairs(one, one))), 4 + 1 + 1 + 1);
+}
+
+/* ---- a false server ------------------------------------------------------------------- */
+
+/* Listens, and sends these bytes to the first that connects. */
 static pid_t false_server(const void *bytes, size_t size, char port[16])
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};

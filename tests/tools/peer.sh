@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# hmreg doctor --peer between hosts, which are network namespaces joined by a bridge: with a good one, and with those
-# whose link is down, whose switch port has a smaller MTU, and whose filter drops what is not of the doctors' own
-# connection. As a user they are of a user namespace of our own. peer.sh [inside]
+# hmreg doctor --peer between hosts, which are network namespaces joined by a bridge: with a good one, with one that has
+# devices, and with those whose link is down, whose switch port has a smaller MTU, and whose filter drops all but the
+# doctors' own connection. As a user they are of a user namespace of our own. peer.sh [inside]
 . "$(dirname "$0")/../package/cases.sh"
 
-hosts=4
+hosts=5 # the last one has devices
 own=(unshare --net --mount)
 ((UID == 0)) || own+=(--map-root-user)
 port=18547
@@ -48,6 +48,11 @@ asked() { # STATUS JQ-FILTER HOST: the document has what the filter looks for
     ((status == $1)) && jq -e "$2" <<<"$found"
 }
 
+# Two simulated devices here, and where a command of it serves.
+with_devices() { # COMMAND...
+    HMREG_IFACES=cuda LD_LIBRARY_PATH=$FAKES/cuda HMREG_FAKE_CUDA_DEVICES=2 "$@"
+}
+
 wrong_mtu() { # HOST: of the switch's port, which has no way to tell
     ip link set "port$1" mtu 1000
 }
@@ -59,14 +64,21 @@ filtered() { # HOST: its answers over other connections leave it no more
 
 servers=()
 if [[ ${1-} == inside ]]; then
-    check peer__four_hosts__made make_hosts
-    for ((i = 1; i < hosts; i++)); do
+    check peer__hosts__made make_hosts
+    for ((i = 1; i < hosts - 1; i++)); do
         serve $i
     done
+    with_devices serve $i
     trap 'kill "${servers[@]}"' EXIT
     check peer__good_host__proven asked 0 '.facts.pairs | length == 1 and .[0].proof.result == "proven" and
         .[0].memories[0].write_mbps > 0 and .[0].memories[0].latency_ns > 0' 1
     check peer__good_host__brief says ' GOOD 1 of 1 pairs' ask 1 --brief
+    if [[ -e $FAKES/cuda/libcuda.so.1 ]]; then
+        check peer__devices__each_proven with_devices asked 0 '.facts.pairs[0].memories | length == 5 and
+            all(.result == "proven")' 4
+    else
+        skip peer__devices__each_proven "no simulated CUDA devices in this build"
+    fi
     wrong_mtu 2
     check peer__wrong_mtu__named asked 2 '.findings | length == 1 and .[0].code == "peer-mtu"' 2
     filtered 3
@@ -82,9 +94,9 @@ if [[ ${1-} == inside ]]; then
     check peer__nobody_serves__named asked 2 '.findings[0].code == "peer-unreachable" and
         (.findings[0].text | contains("nothing listens"))' 1
 elif ! command -v jq >/dev/null; then
-    skip peer__four_hosts "jq is not installed"
+    skip peer__hosts "jq is not installed"
 elif ! why=$("${own[@]}" bash -c 'ip link add br0 type bridge && mount -t tmpfs none /run' 2>&1); then
-    skip peer__four_hosts "no network namespaces or bridges here: ${why%%$'\n'*}"
+    skip peer__hosts "no network namespaces or bridges here: ${why%%$'\n'*}"
 else
     exec "${own[@]}" "$0" inside
 fi

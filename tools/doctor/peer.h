@@ -9,8 +9,8 @@
  *   - one for each pair of NICs (peer_child.c), which alone calls vendors and fabrics. What it has
  *     to tell the other node's are lines of JSON on its standard output, which peer_relay.c moves.
  *
- * The nodes talk over TCP (peer_link.c) by frames that only who has the secret can make
- * (peer_wire.c). Nothing of a frame is looked at before its authentication is checked.
+ * The nodes talk over TCP (peer_link.c) by frames that only a node with the secret can
+ * make (peer_wire.c). Nothing of a frame is looked at before its authentication is checked.
  */
 #ifndef HMREG_TOOLS_DOCTOR_PEER_H
 #define HMREG_TOOLS_DOCTOR_PEER_H
@@ -35,7 +35,7 @@ struct peer_secret {
     size_t size;
 };
 
-/* Reads a regular file of this user's or root's that nobody else may read or write. Returns NULL,
+/* Reads a regular file of this user's or root's that no other user may read or write. Returns NULL,
  * or what is wrong with it. */
 const char *peer_secret_read(const char *file, struct peer_secret *out);
 
