@@ -143,18 +143,29 @@ static struct server {
     size_t used;
 } server;
 
-/* Waits until the server says so. */
-static void server_says(const char *words)
+/* Waits until the server has written these words. */
+static char *wait_for_words(const char *words)
 {
+    char *found;
     ssize_t got;
 
-    while (!strstr(server.text, words)) {
+    while (!(found = strstr(server.text, words))) {
         got = read(server.out, server.text + server.used, sizeof(server.text) - server.used - 1);
         if (got <= 0)
             fail_msg("\"%s\" is missing in:\n%s", words, server.text);
         server.used += (size_t)got;
         server.text[server.used] = '\0';
     }
+    return found;
+}
+
+/* ... which another call does not find again. */
+static void server_says(const char *words)
+{
+    char *rest = wait_for_words(words) + strlen(words);
+
+    server.used = strlen(rest);
+    memmove(server.text, rest, server.used + 1);
 }
 
 static void begin(void)
@@ -173,7 +184,7 @@ static void begin(void)
         _exit(127);
     }
     close(ends[1]);
-    server_says("Ctrl-C");
+    wait_for_words("Ctrl-C");
     assert_int_equal(sscanf(strstr(server.text, " port "), " port %15[0-9]", server.port), 1);
 }
 
@@ -228,6 +239,7 @@ static void serves(void)
     assert_int_equal(peer_link_send(linked(&link), json_pack("{s:s}", "do", "list")), 0);
     list_at(received(&link), "list");
     peer_link_close(&link);
+    server_says("proved 0 pairs");
 }
 
 TEST(serve__wrong_secret__turned_away)
@@ -326,8 +338,6 @@ static void frame_is_refused(struct peer_link *link, const uint8_t *frame, size_
     assert_null(received(link));
     peer_link_close(link);
     server_says("proved 0 pairs");
-    server.used = 0;
-    server.text[0] = '\0';
 }
 
 TEST(serve__replayed_frame__ends_the_conversation)
@@ -356,6 +366,29 @@ TEST(serve__fabric_that_is_not_listed__reaches_no_process)
     peer_link_send(&link, json_pack("{s:s, s:s}", "do", "pair", "fabric", "ofi tcp lo ::1"));
     assert_string_equal(words_at(received(&link), "end"), "it proves no such pair");
     peer_link_close(&link);
+    end();
+}
+
+/* A driver that crashes costs its pairs; another node's memory is not this NIC's. */
+TEST(pair__whose_process_crashes__has_a_finding_and_others_are_tried)
+{
+    const json_t *pair, *document;
+    char peer[64];
+
+    test_setenv("HMREG_FAKE_NICS", "mlx5_0,mlx5_1");
+    test_setenv("HMREG_FAKE_NIC", "crash");
+    test_setenv("HMREG_FAKE_SICK_NIC", "mlx5_0");
+    tool_preload_nic(true);
+    begin();
+    snprintf(peer, sizeof(peer), "--peer=127.0.0.1:%s", server.port);
+    document = tool_document(2, "doctor", "--json", peer, "--secret", secret_file);
+    tool_preload_nic(false);
+    assert_int_equal(json_array_size(list_at(document, "facts/pairs")), 4);
+    doc_each(pair, list_at(document, "facts/pairs"))
+        assert_says(words_at(pair, "proof/text"), !strcmp(words_at(pair, "nic"), "mlx5_0")
+                                                      ? "its process crashed with signal 9"
+                                                      : "remote access error");
+    assert_non_null(find(list_at(document, "findings"), "code", "peer-failed"));
     end();
 }
 

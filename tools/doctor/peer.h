@@ -107,6 +107,8 @@ int peer_link_open(struct peer_link *link, const char *host, const char *port,
                    const struct peer_secret *secret);
 /* This side's address, in text, as its interfaces have it. */
 void peer_link_address(const struct peer_link *link, char address[64]);
+/* Says that nothing follows, and waits until the other side has closed: then it serves another. */
+void peer_link_end(struct peer_link *link);
 void peer_link_close(struct peer_link *link);
 /* Sends the message, which it releases. */
 int peer_link_send(struct peer_link *link, json_t *message);

@@ -25,9 +25,12 @@ struct asking {
 
 /* ---- pairs ------------------------------------------------------------------------------ */
 
-static bool is_up(const json_t *pair, const char *key)
+/* What the kernel does not say is tried. */
+static bool is_down(const json_t *pair, const char *key)
 {
-    return doc_equals(json_object_get(pair, key), "state", "ACTIVE");
+    const char *state = doc_words(json_object_get(pair, key), "state");
+
+    return state[0] && strcmp(state, "ACTIVE") != 0;
 }
 
 static bool fit(const json_t *own, const json_t *theirs)
@@ -142,11 +145,11 @@ static void prove_all(struct asking *asking, json_t *pairs)
         doc_set(pair, "memories", doc_array());
         if (asking->lost)
             doc_set(pair, "proof", proof("untried", "other", "the connection was lost before it"));
-        else if (!is_up(pair, "port") || !is_up(pair, "peer_port"))
+        else if (is_down(pair, "port") || is_down(pair, "peer_port"))
             doc_set(pair, "proof",
                     proof("failed", "port-down",
-                          is_up(pair, "port") ? "the port of the other node is not active"
-                                              : "the port here is not active"));
+                          is_down(pair, "port") ? "the port here is not active"
+                                                : "the port of the other node is not active"));
         else
             prove(asking, pair);
         json_object_del(pair, "id");
@@ -263,6 +266,7 @@ int peer_ask(const struct peer_options *options)
         prove_all(&asking, pairs);
         status = show(&asking, pairs);
     }
+    peer_link_end(&asking.link);
     peer_link_close(&asking.link);
     json_decref(asking.own);
     json_decref(asking.theirs);

@@ -221,6 +221,16 @@ int peer_link_open(struct peer_link *link, const char *host, const char *port,
     return rc;
 }
 
+void peer_link_end(struct peer_link *link)
+{
+    int64_t deadline = verify_now() + SECONDS * 1000;
+
+    if (link->fd < 0 || shutdown(link->fd, SHUT_WR))
+        return;
+    while (!receive_all(link, link->frame, 1, deadline))
+        continue;
+}
+
 void peer_link_close(struct peer_link *link)
 {
     if (link->fd >= 0)

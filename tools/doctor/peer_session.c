@@ -108,6 +108,7 @@ int peer_session(const char *secret_file, const char *nonces, int patience)
     while (serve_one(&session, end))
         continue;
     json_decref(session.fabrics);
+    /* Before the connection closes: the command then knows that it may serve another. */
     printf("proved %u pairs\n", session.pairs);
     return EXIT_GOOD;
 }
