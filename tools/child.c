@@ -26,17 +26,17 @@ static int move(int from, int to)
 }
 
 /* In the child. Reports by a pipe why the program does not start. */
-static void execute(char **argv, int writer, int report)
+static void execute(char **argv, int in, int writer, int report)
 {
     int error;
 
-    if (move(writer, STDOUT_FILENO) >= 0)
+    if ((in < 0 || move(in, STDIN_FILENO) >= 0) && move(writer, STDOUT_FILENO) >= 0)
         execv("/proc/self/exe", argv);
     error = errno;
     _exit(write(report, &error, sizeof(error)) < 0);
 }
 
-static int start(char **argv, int writer, pid_t *pid)
+static int start(char **argv, int in, int writer, pid_t *pid)
 {
     pid_t parent = getpid();
     int ends[2], error = 0;
@@ -53,7 +53,7 @@ static int start(char **argv, int writer, pid_t *pid)
     *pid = ends[1] < 0 ? -1 : _Fork();
     if (*pid == 0) {
         child_end_with(parent);
-        execute(argv, writer, ends[1]);
+        execute(argv, in, writer, ends[1]);
     }
     if (*pid < 0)
         error = errno;
@@ -65,13 +65,13 @@ static int start(char **argv, int writer, pid_t *pid)
     return error;
 }
 
-int child_start(char **argv, pid_t *pid, int *reader)
+int child_start(char **argv, int in, pid_t *pid, int *reader)
 {
     int ends[2], error;
 
     if (pipe2(ends, O_CLOEXEC))
         return errno;
-    error = start(argv, ends[1], pid);
+    error = start(argv, in, ends[1], pid);
     close(ends[1]);
     if (error)
         close(ends[0]);

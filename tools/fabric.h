@@ -30,6 +30,7 @@ struct fabric {
     const char *provider;        /* hmreg's: "ofi" */
     const char *name;            /* "tcp;ofi_rxm" */
     const char *domain;          /* the network interface or NIC */
+    const char *address;         /* of libfabric's, in text, without a port; NULL: none */
     const char *nic;             /* the RDMA device that moves the bytes; NULL: the CPU does */
     uint64_t max_mr;             /* limit of regions; 0: unknown */
     const struct loop_ops *loop; /* how to connect it to itself; NULL: impossible */

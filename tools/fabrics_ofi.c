@@ -9,6 +9,7 @@
 #include "tools/loop.h"
 #include "tools/signals.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <hmreg/ofi.h>
 #include <rdma/fi_errno.h>
@@ -80,11 +81,28 @@ static const char *nic_of(const struct fi_info *info)
     return NULL;
 }
 
+static const char *address_of(const struct fi_info *info, char text[INET6_ADDRSTRLEN])
+{
+    const struct sockaddr *address = info->src_addr;
+
+    if (!address || info->src_addrlen < sizeof(*address))
+        return NULL;
+    if (address->sa_family == AF_INET)
+        return inet_ntop(AF_INET, &((const struct sockaddr_in *)info->src_addr)->sin_addr, text,
+                         INET6_ADDRSTRLEN);
+    if (address->sa_family == AF_INET6)
+        return inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)info->src_addr)->sin6_addr, text,
+                         INET6_ADDRSTRLEN);
+    return NULL;
+}
+
 static void add_domain(struct fabric_list *list, struct fi_info *info)
 {
+    char address[INET6_ADDRSTRLEN];
     struct fabric fabric = {.provider = "ofi",
                             .name = info->fabric_attr->prov_name,
                             .domain = info->domain_attr->name,
+                            .address = address_of(info, address),
                             .nic = nic_of(info),
                             .loop = &loop_ofi_ops,
                             .info = info,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The loop of a libfabric domain: one reliable datagram endpoint whose peer is itself. Fabrics with
- * connected endpoints only (FI_EP_MSG) are skipped: the libibverbs loop proves their NICs.
+ * The loop of a libfabric domain: one reliable datagram endpoint, whose peer is itself or another
+ * node's. Fabrics with connected endpoints only (FI_EP_MSG) are skipped: the libibverbs loop proves
+ * their NICs.
  */
 #include "tools/fabric.h"
 #include "tools/loop.h"
@@ -17,7 +18,7 @@ struct loop {
     struct fid_av *av;
     struct fid_cq *cq;
     struct fid_ep *ep;
-    fi_addr_t self;
+    fi_addr_t peer;
 };
 
 /* ---- connecting ------------------------------------------------------------------------- */
@@ -45,16 +46,28 @@ static int open_endpoint(struct loop *loop, struct fid_domain *domain, struct fi
     return rc ? rc : fi_enable(loop->ep);
 }
 
-static int find_itself(struct loop *loop)
+static int address(struct loop *loop, struct loop_address *out, struct loop_why *why)
 {
-    char address[256];
-    size_t size = sizeof(address);
-    int rc = fi_getname(&loop->ep->fid, address, &size);
+    int rc;
+
+    out->size = sizeof(out->bytes);
+    rc = fi_getname(&loop->ep->fid, out->bytes, &out->size);
+    return rc ? loop_fail(why, "its endpoint has no address: %s", fi_strerror(-rc)) : 0;
+}
+
+/* The address vector reads as many bytes as an address of this fabric has. */
+static int connect_to(struct loop *loop, const struct loop_address *peer, struct loop_why *why)
+{
+    struct loop_address own;
+    int rc = address(loop, &own, why);
 
     if (rc)
         return rc;
-    rc = fi_av_insert(loop->av, address, 1, &loop->self, 0, NULL);
-    return rc == 1 ? 0 : rc < 0 ? rc : -FI_EADDRNOTAVAIL;
+    if (peer->size != own.size)
+        return loop_fail(why, "its peer has an address of another kind");
+    rc = fi_av_insert(loop->av, peer->bytes, 1, &loop->peer, 0, NULL);
+    rc = rc == 1 ? 0 : rc < 0 ? rc : -FI_EADDRNOTAVAIL;
+    return rc ? loop_fail(why, "its peer's address was refused: %s", fi_strerror(-rc)) : 0;
 }
 
 static void close_fid(struct fid *fid)
@@ -87,7 +100,6 @@ static int open_loop(const struct fabric *fabric, struct hmreg_domain *domain, s
     wanted = wanted_info(info);
     loop = calloc(1, sizeof(*loop));
     rc = wanted && loop ? open_endpoint(loop, fabric->native, wanted) : -FI_ENOMEM;
-    rc = rc ? rc : find_itself(loop);
     fi_freeinfo(wanted);
     if (rc) {
         close_loop(loop);
@@ -123,11 +135,16 @@ static int poll_cq(struct loop *loop)
 static ssize_t post(struct loop *loop, const struct loop_move *move)
 {
     void *desc = hmreg_mr_desc(move->mr);
+    void *local = (void *)(uintptr_t)hmreg_mr_local_addr(move->mr, 0, move->local);
 
-    return move->write ? fi_write(loop->ep, move->local, move->len, desc, loop->self, move->addr,
-                                  move->key, NULL)
-                       : fi_read(loop->ep, move->local, move->len, desc, loop->self, move->addr,
-                                 move->key, NULL);
+    return move->write
+               ? fi_write(loop->ep, local, move->len, desc, loop->peer, move->addr, move->key, NULL)
+               : fi_read(loop->ep, local, move->len, desc, loop->peer, move->addr, move->key, NULL);
+}
+
+static void serve(struct loop *loop)
+{
+    (void)fi_cq_read(loop->cq, NULL, 0);
 }
 
 static int move(struct loop *loop, const struct loop_move *move, struct loop_why *why)
@@ -137,18 +154,25 @@ static int move(struct loop *loop, const struct loop_move *move, struct loop_why
     int rc = 0;
 
     while ((posted = post(loop, move)) == -FI_EAGAIN && !loop_is_over(deadline))
-        (void)fi_cq_read(loop->cq, NULL, 0);
+        serve(loop);
+    if (posted == -FI_EAGAIN)
+        return loop_fail_as(why, LOOP_TIMED_OUT, "it has no connection after %d s", LOOP_TIMEOUT);
     if (posted)
-        return loop_fail(why, "it took no operation: %s", fi_strerror((int)-posted));
+        return loop_fail_as(why, loop_fault_of((int)-posted), "it took no operation: %s",
+                            fi_strerror((int)-posted));
     while (!rc && !loop_is_over(deadline))
         rc = poll_cq(loop);
     if (rc < 0)
-        return loop_fail(why, "the operation failed: %s", fi_strerror(-rc));
-    return rc ? 0 : loop_fail(why, "no completion came within %d s", LOOP_TIMEOUT);
+        return loop_fail_as(why, loop_fault_of(-rc), "the operation failed: %s", fi_strerror(-rc));
+    return rc ? 0
+              : loop_fail_as(why, LOOP_TIMED_OUT, "no completion came within %d s", LOOP_TIMEOUT);
 }
 
 const struct loop_ops loop_ofi_ops = {
     .open = open_loop,
+    .address = address,
+    .connect = connect_to,
+    .serve = serve,
     .move = move,
     .tie = tie,
     .close = close_loop,

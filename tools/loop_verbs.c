@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The loop of an RDMA device: one reliable connected queue pair whose peer is itself. The NIC
- * treats it like any other: it fetches the bytes and stores them through the region's rkey.
+ * The loop of an RDMA device: one reliable connected queue pair, whose peer is itself or another
+ * node's. The NIC treats them alike: it fetches bytes and stores them through the region's rkey.
  */
 #include "tools/fabric.h"
 #include "tools/loop.h"
@@ -12,6 +12,16 @@
 #include <string.h>
 
 #define FIRST_PSN 0x2a4711
+#define HOPS      64
+
+/* What a peer has to know. */
+struct address {
+    uint32_t qp;
+    uint16_t lid;
+    uint8_t mtu;   /* enum ibv_mtu */
+    uint8_t layer; /* IBV_LINK_LAYER_... */
+    union ibv_gid gid;
+};
 
 struct loop {
     struct ibv_context *device;
@@ -38,7 +48,8 @@ static int find_port(struct loop *loop, struct loop_why *why)
         loop->port = i;
         return 0;
     }
-    return loop_fail(why, "none of its %d ports is active", limits.phys_port_cnt);
+    return loop_fail_as(why, LOOP_PORT_DOWN, "none of its %d ports is active",
+                        limits.phys_port_cnt);
 }
 
 /* Chooses a GID of the port. RoCE addresses a port by GID; one derived from an IPv4 address works
@@ -66,22 +77,25 @@ static int qp_to_init(struct loop *loop)
                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
-static int qp_to_receive(struct loop *loop)
+static int qp_to_receive(struct loop *loop, const struct address *peer)
 {
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_RTR,
-        .path_mtu = loop->attr.active_mtu,
-        .dest_qp_num = loop->qp->qp_num,
+        .path_mtu =
+            peer->mtu < loop->attr.active_mtu ? (enum ibv_mtu)peer->mtu : loop->attr.active_mtu,
+        .dest_qp_num = peer->qp,
         .rq_psn = FIRST_PSN,
         .max_dest_rd_atomic = 1,
         .min_rnr_timer = 12,
-        .ah_attr = {.port_num = loop->port, .dlid = loop->attr.lid},
+        .ah_attr = {.port_num = loop->port, .dlid = peer->lid},
     };
+    union ibv_gid own;
 
     if (loop->attr.link_layer == IBV_LINK_LAYER_ETHERNET) {
         attr.ah_attr.is_global = 1;
-        attr.ah_attr.grh.hop_limit = 1;
-        attr.ah_attr.grh.sgid_index = choose_gid(loop, &attr.ah_attr.grh.dgid);
+        attr.ah_attr.grh.hop_limit = HOPS;
+        attr.ah_attr.grh.sgid_index = choose_gid(loop, &own);
+        attr.ah_attr.grh.dgid = peer->gid;
     }
     return ibv_modify_qp(loop->qp, &attr,
                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
@@ -104,13 +118,12 @@ static int qp_to_send(struct loop *loop)
                              IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-static int connect_to_itself(struct loop *loop, struct ibv_pd *pd, struct loop_why *why)
+static int make_queues(struct loop *loop, struct ibv_pd *pd, struct loop_why *why)
 {
     struct ibv_qp_init_attr init = {
         .qp_type = IBV_QPT_RC,
         .cap = {.max_send_wr = 4, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
     };
-    int rc;
 
     loop->cq = ibv_create_cq(loop->device, 16, NULL, NULL, 0);
     if (!loop->cq)
@@ -120,11 +133,44 @@ static int connect_to_itself(struct loop *loop, struct ibv_pd *pd, struct loop_w
     if (!loop->qp)
         return loop_fail(why, "no queue pair of type RC: %s (%s)", strerror(errno),
                          strerrorname_np(errno));
+    return 0;
+}
+
+static int address(struct loop *loop, struct loop_address *out, struct loop_why *why)
+{
+    struct address own = {.qp = loop->qp->qp_num,
+                          .lid = loop->attr.lid,
+                          .mtu = (uint8_t)loop->attr.active_mtu,
+                          .layer = loop->attr.link_layer};
+
+    choose_gid(loop, &own.gid);
+    memcpy(out->bytes, &own, sizeof(own));
+    out->size = sizeof(own);
+    return 0;
+}
+
+static int connect_to(struct loop *loop, const struct loop_address *given, struct loop_why *why)
+{
+    struct address peer;
+    int rc;
+
+    if (given->size != sizeof(peer))
+        return loop_fail(why, "its peer is no RDMA device of libibverbs");
+    memcpy(&peer, given->bytes, sizeof(peer));
+    if (peer.layer != loop->attr.link_layer || peer.mtu < IBV_MTU_256 || peer.mtu > IBV_MTU_4096)
+        return loop_fail(why, "its peer is on another kind of link (InfiniBand, Ethernet)");
     rc = qp_to_init(loop);
-    rc = rc ? rc : qp_to_receive(loop);
-    rc = rc ? rc : qp_to_send(loop);
-    return rc ? loop_fail(why, "a queue pair could not be connected to itself: %s", strerror(rc))
-              : 0;
+    if (rc)
+        return loop_fail(why, "its queue pair took no port: %s", strerror(rc));
+    rc = qp_to_receive(loop, &peer);
+    /* The kernel looks for the way to a GID, and for the next hop's address. */
+    if (rc == ETIMEDOUT)
+        rc = EHOSTUNREACH;
+    if (rc)
+        return loop_fail_as(why, loop_fault_of(rc), "its queue pair was not connected (RTR): %s",
+                            strerror(rc));
+    rc = qp_to_send(loop);
+    return rc ? loop_fail(why, "its queue pair was not connected (RTS): %s", strerror(rc)) : 0;
 }
 
 static void close_loop(struct loop *loop)
@@ -147,7 +193,7 @@ static int open_loop(const struct fabric *fabric, struct hmreg_domain *domain, s
         return loop_fail(why, "no memory");
     loop->device = pd->context;
     rc = find_port(loop, why);
-    rc = rc ? rc : connect_to_itself(loop, pd, why);
+    rc = rc ? rc : make_queues(loop, pd, why);
     if (rc)
         close_loop(loop);
     else
@@ -169,16 +215,17 @@ static int wait_for(struct loop *loop, struct loop_why *why)
     if (polled < 0)
         return loop_fail(why, "its completion queue failed");
     if (!polled)
-        return loop_fail(why, "no completion came within %d s", LOOP_TIMEOUT);
+        return loop_fail_as(why, LOOP_TIMED_OUT, "no completion came within %d s", LOOP_TIMEOUT);
     if (wc.status != IBV_WC_SUCCESS)
-        return loop_fail(why, "the completion says: %s (vendor's error %#x)",
-                         ibv_wc_status_str(wc.status), wc.vendor_err);
+        return loop_fail_as(why, wc.status == IBV_WC_RETRY_EXC_ERR ? LOOP_TIMED_OUT : LOOP_OTHER,
+                            "the completion says: %s (vendor's error %#x)",
+                            ibv_wc_status_str(wc.status), wc.vendor_err);
     return 0;
 }
 
 static int move(struct loop *loop, const struct loop_move *move, struct loop_why *why)
 {
-    struct ibv_sge sge = {(uintptr_t)move->local, (uint32_t)move->len,
+    struct ibv_sge sge = {hmreg_mr_local_addr(move->mr, 0, move->local), (uint32_t)move->len,
                           hmreg_mr_head_of(move->mr)->keys->lkey};
     struct ibv_send_wr *bad, wr = {
                                  .sg_list = &sge,
@@ -194,4 +241,10 @@ static int move(struct loop *loop, const struct loop_move *move, struct loop_why
     return rc ? loop_fail(why, "it took no work request: %s", strerror(rc)) : wait_for(loop, why);
 }
 
-const struct loop_ops loop_verbs_ops = {.open = open_loop, .move = move, .close = close_loop};
+const struct loop_ops loop_verbs_ops = {
+    .open = open_loop,
+    .address = address,
+    .connect = connect_to,
+    .move = move,
+    .close = close_loop,
+};

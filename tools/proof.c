@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #define BYTES 65536u
@@ -25,7 +24,7 @@ struct proof {
     struct hmreg_domain *domain;
     const struct loop_ops *ops;
     struct loop *loop;
-    bool choose_keys, tie;
+    bool tie;
     enum hmreg_mem_kind kind;
     bool cached;
     bool all_refused; /* registration failed on every path to the device's memory */
@@ -61,29 +60,14 @@ static int failed(struct proof *proof, const char *step)
 
 /* ---- preparing -------------------------------------------------------------------------- */
 
-/* A process that reaches the endpoint and guesses the key could write there meanwhile. Of the lower
- * half of four bytes, since from the upper half the library takes keys. */
-static int choose_key(struct proof *proof, uint64_t *key)
-{
-    uint32_t random;
-
-    *key = 0;
-    if (!proof->choose_keys)
-        return 0;
-    if (getrandom(&random, sizeof(random), 0) != sizeof(random))
-        return end_as(proof, "untried", "no random key was had");
-    *key = random & INT32_MAX;
-    return 0;
-}
-
 static int register_one(struct proof *proof, void *memory, uint64_t access, struct hmreg_mr **out)
 {
     struct loop_why why;
     uint64_t key;
-    int rc = choose_key(proof, &key);
+    int rc;
 
-    if (rc)
-        return rc;
+    if (loop_choose_key(proof->domain, &key, &why))
+        return end_as(proof, "untried", "%s", why.text);
     rc = hmreg_mr_reg(proof->domain, memory, BYTES, access, 0, key, 0, out, NULL);
     if (rc) {
         proof->all_refused = rc == -EOPNOTSUPP && memory == proof->device;
@@ -166,22 +150,13 @@ static void clean_up(struct proof *proof, json_t *described)
 
 /* ---- bytes ------------------------------------------------------------------------------ */
 
-static void fill(char *bytes, unsigned seed)
-{
-    for (unsigned i = 0; i < BYTES; i++)
-        bytes[i] = (char)(i * 31 + i / 251 + seed);
-}
-
 static int compare(struct proof *proof, const char *found, unsigned seed, const char *what)
 {
-    for (unsigned i = 0; i < BYTES; i++) {
-        char expected = (char)(i * 31 + i / 251 + seed);
+    struct loop_why why;
 
-        if (found[i] != expected)
-            return end_as(proof, "wrong-bytes", "%s: byte %u of %u is %#x, not %#x", what, i, BYTES,
-                          (unsigned char)found[i], (unsigned char)expected);
-    }
-    return 0;
+    return loop_compare(found, BYTES, seed, what, &why)
+               ? end_as(proof, "wrong-bytes", "%s", why.text)
+               : 0;
 }
 
 static int transfer(struct proof *proof, bool write)
@@ -212,7 +187,7 @@ static int prove_write(struct proof *proof)
     memset(found, 0, BYTES);
     if (hmreg_copy(proof->lib, proof->device, found, BYTES))
         return failed(proof, "the device's memory could not be cleared");
-    fill(proof->host, 1);
+    loop_fill(proof->host, BYTES, 1);
     rc = transfer(proof, true);
     rc = rc ? rc : transfer(proof, false);
     if (!rc && hmreg_copy(proof->lib, found, proof->device, BYTES))
@@ -225,7 +200,7 @@ static int prove_read(struct proof *proof)
     char *source = proof->host + BYTES;
     int rc;
 
-    fill(source, 2);
+    loop_fill(source, BYTES, 2);
     if (hmreg_copy(proof->lib, proof->device, source, BYTES))
         return failed(proof, "the device's memory could not be filled");
     memset(proof->host, 0, BYTES);
@@ -296,7 +271,6 @@ static void describe_modes(struct proof *proof)
     struct hmreg_domain_info info = {.size = sizeof(info)};
 
     hmreg_domain_query(proof->domain, &info);
-    proof->choose_keys = !(info.mr_mode & HMREG_MR_PROV_KEY);
     proof->tie = info.mr_mode & HMREG_MR_ENDPOINT;
 }
 
@@ -320,7 +294,7 @@ json_t *proof_of(struct hmreg *lib, const struct fabric *fabric, struct hmreg_do
                           .cached = subject->cached};
     json_t *described;
 
-    if (signals_after(fabric->loop->open(fabric, domain, &proof.loop, &proof.why))) {
+    if (signals_after(loop_open_self(fabric->loop, fabric, domain, &proof.loop, &proof.why))) {
         proof.result = "untried";
         return describe(&proof, false);
     }

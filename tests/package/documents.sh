@@ -27,6 +27,9 @@ prefix=$work/prefix tree=$work/hmreg there=$work/there
 elsewhere='
 examples/README.md: cmake => package_install
 examples/README.md: cc => package_install
+docs/operating.md: hmreg doctor --serve => tool_peer_hosts
+docs/operating.md: hmreg doctor --peer => tool_peer_hosts
+docs/man/hmreg-doctor.1.md: hmreg doctor --peer => tool_peer_hosts
 docs/man/hmreg-stats.1.md: hmreg stats 4711 => tool_stats
 docs/testing.md: LD_LIBRARY_PATH=build/dev/tests/fakes/hsakmt => rocr_kmt
 '

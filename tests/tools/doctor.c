@@ -648,7 +648,7 @@ TEST(wrong_option_or_full_disk__status_3)
     assert_int_equal(tool.status, 3);
     assert_says(tool.err,
                 "--fly: no such option; accepted are --explain, --no-proof, --patience, --picture, "
-                "--compare, --brief, --openmetrics, --verbose, --json");
+                "--compare, --serve, --peer, --secret, --brief, --openmetrics, --verbose, --json");
     tool = tool_run("doctor", "--explain", "list", "--json");
     assert_int_equal(tool.status, 3);
     assert_says(tool.err, "--explain, --json, --brief, --openmetrics: one of them is accepted");

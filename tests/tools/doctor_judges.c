@@ -233,6 +233,8 @@ TEST(each_code__has_a_state)
          finding++) {
         size_t i = 0;
 
+        if (!strncmp(finding->code, "peer-", 5)) /* tool_peer has their states */
+            continue;
         while (i < STATES && strcmp(states[i].code, finding->code))
             i++;
         if (i == STATES)

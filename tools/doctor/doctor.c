@@ -9,6 +9,7 @@
 #include "tools/foreign.h"
 #include "tools/doctor/doctor_picture.h"
 #include "tools/doctor/findings.h"
+#include "tools/doctor/peer.h"
 #include "tools/machine.h"
 #include "tools/nearest.h"
 #include "tools/root.h"
@@ -26,6 +27,7 @@ struct options {
     bool json, no_proof, verbose, brief, metrics;
     int patience; /* seconds */
     const char *explain, *picture, *compare;
+    const char *serve, *peer, *secret;
     const json_t *earlier; /* NULL: none is given */
     bool *drawn;           /* NULL: no picture is asked for */
 };
@@ -128,12 +130,36 @@ static int show_drawn(const struct command *self, struct options *options)
     return drawn ? status : EXIT_ERROR;
 }
 
+/* With the other node, or for it. */
+static int meet(const struct options *options)
+{
+    const struct peer_options peer = {
+        .serve = options->serve,
+        .peer = options->peer,
+        .secret = options->secret,
+        .patience = options->patience,
+        .json = options->json,
+        .print = options->brief ? doctor_print_brief : doctor_print_text,
+    };
+
+    if ((options->serve && options->peer) || options->picture || options->compare ||
+        options->no_proof || options->metrics || options->explain || !options->secret) {
+        print_error("hmreg doctor: --serve or --peer needs --secret, and goes with --patience, "
+                    "--verbose; --peer also with --json, --brief");
+        return EXIT_ERROR;
+    }
+    doctor_print_all(options->verbose);
+    return options->serve ? peer_serve(&peer) : peer_ask(&peer);
+}
+
 static int run(const struct command *self, int argc, char **argv)
 {
     struct options options = {.patience = PATIENCE};
     json_t *earlier = NULL;
     int status;
 
+    if (argc > 1 && !strcmp(argv[1], PEER_PART))
+        return peer_part(argc - 2, argv + 2);
     status = options_parse(self, argc, argv, &options);
     if (status != EXIT_CONTINUE)
         return status;
@@ -142,6 +168,8 @@ static int run(const struct command *self, int argc, char **argv)
                     "accepted");
         return EXIT_ERROR;
     }
+    if (options.serve || options.peer || options.secret)
+        return meet(&options);
     if (options.explain)
         return explain(options.explain);
     doctor_print_all(options.verbose);
@@ -161,6 +189,12 @@ static const char *take_picture(const char *value, void *options)
     return picture_is_name(value) ? NULL : "a file that ends in .svg or .dot is accepted";
 }
 
+static const char *take_serve(const char *value, void *options)
+{
+    ((struct options *)options)->serve = value ? value : "";
+    return NULL;
+}
+
 static const struct option_def options[] = {
     OPTION_TEXT("explain", "CODE", "teach about a finding; \"list\" has all codes",
                 offsetof(struct options, explain), "a finding's code is accepted, or list"),
@@ -173,6 +207,11 @@ static const struct option_def options[] = {
            take_picture),
     OPTION_TEXT("compare", "FILE", "begin with what differs from FILE, an earlier --json",
                 offsetof(struct options, compare), "a file is accepted"),
+    OPTION("serve", "[=ADDRESS]", "let the doctor of another node prove pairs of NICs", take_serve),
+    OPTION_TEXT("peer", "HOST", "prove pairs of NICs with a node that serves",
+                offsetof(struct options, peer), "HOST or HOST:PORT is accepted"),
+    OPTION_TEXT("secret", "FILE", "what both nodes have, of mode 600, for --serve and --peer",
+                offsetof(struct options, secret), "a file is accepted"),
     OPTION_FLAG("brief", "one line, as a Nagios plugin prints", offsetof(struct options, brief)),
     OPTION_FLAG("openmetrics", "metrics for Prometheus instead of text",
                 offsetof(struct options, metrics)),

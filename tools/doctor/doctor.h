@@ -15,7 +15,7 @@ json_t *kernel_facts(void);
 json_t *process_facts(struct hmreg *lib);
 json_t *gpus_facts(void); /* GPUs on the PCI bus, known to a runtime or not */
 json_t *nvidia_facts(const json_t *runtimes);
-json_t *nics_facts(void);  /* the kernel's RDMA devices, opened by a library or not */
+json_t *nics_facts(void); /* the kernel's RDMA devices, opened by a library or not */
 /* After transfers: each port's "errors" as they are now, and "risen", by how much they rose. */
 void nics_look_again(json_t *nics);
 json_t *peers_facts(void); /* peer memory */

@@ -5,6 +5,7 @@
  */
 #include "tools/doctor/doctor.h"
 #include "tools/doctor/findings.h"
+#include "tools/doctor/peer.h"
 #include "tools/fabrics.h"
 #include "tools/table.h"
 
@@ -464,9 +465,13 @@ void doctor_print_text(const json_t *document)
     print_verdict(document);
     doctor_print_compared(document);
     print_findings(document);
-    print_pairs(facts);
+    if (json_object_get(facts, "peer"))
+        peer_print(facts);
+    else
+        print_pairs(facts);
     print_notes_of(document);
-    print_details(facts);
+    if (!json_object_get(facts, "peer"))
+        print_details(facts);
     left_out = print_most(0);
     print_blank();
     if (left_out)

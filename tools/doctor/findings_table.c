@@ -252,6 +252,79 @@ const struct finding all_findings[] = {
      "Nothing the doctor proves needs root. A few settings can be read by root only: the ACS bits "
      "of PCI bridges, in extended configuration space. Transfers should be proven as the user who "
      "will run them, since limits and permissions are his."},
+    /* Another node: --peer. */
+    {"peer-unreachable", SEVERITY_BROKEN, "no connection to the other node",
+     "Look at the link and the routes of both nodes (ip link, ip route get ADDRESS), at filters, "
+     "and "
+     "whether hmreg doctor --serve runs there.",
+     "The doctors of two nodes first talk over TCP. Where no host answers, a link is down or a "
+     "route "
+     "is missing; where a connection is refused, the host is there and nothing listens on the "
+     "port; "
+     "where nothing comes back, a filter drops it."},
+    {"peer-no-pair", SEVERITY_BROKEN, "the two nodes have no fabric of the same kind",
+     "Compare hmreg info of both nodes: RDMA drivers, libfabric's version and providers.",
+     "A pair is of two NICs of the same kind of link by the same library: libibverbs with "
+     "libibverbs, a provider of libfabric with the same one. tcp counts at the address by which "
+     "the "
+     "nodes talk, and libfabric before 1.18 has another one than later versions."},
+    {"peer-port-down", SEVERITY_BROKEN, "a port of a pair of NICs is not active",
+     "Look at cable, switch port and subnet manager (rdma link, ip link); hmreg doctor on that "
+     "node "
+     "says more.",
+     "Each node says of each NIC's port what the kernel says. No transfer is tried over a port "
+     "that "
+     "is not active."},
+    {"peer-no-route", SEVERITY_BROKEN, "a NIC has no way to the other node's",
+     "Give both interfaces addresses of networks that are joined, and routes (ip route get ADDRESS "
+     "from OWN); for Ethernet look whether the next hop answers (ip neighbour).",
+     "The kernel looks for the way to a GID's address when a queue pair becomes ready to receive, "
+     "and libfabric when it connects. On networks whose rails are not joined this is as designed "
+     "for NICs of different rails."},
+    {"peer-refused", SEVERITY_BROKEN, "the other node's NIC refused the connection",
+     "Look for filters that reject (nft list ruleset) on both nodes and between them.",
+     "A packet came back that refuses the connection to the port on which the other node's process "
+     "listens. It does listen while the pair is proven, so something between them answers for it."},
+    {"peer-timeout", SEVERITY_BROKEN, "nothing came back from the other node's NIC",
+     "Look for a filter (UDP port 4791 is RoCE v2's; libfabric's tcp takes any port), and compare "
+     "the "
+     "GIDs' versions and VLANs of both NICs (rdma link, show_gids); then at the switches between.",
+     "Both queue pairs were ready (RTR, RTS), or the endpoint was open, and the first small packet "
+     "was not acknowledged, however often it was sent: it went to a wrong GID or VLAN, or "
+     "something "
+     "dropped it. The doctors' own connection passed."},
+    {"peer-mtu", SEVERITY_BROKEN, "small packets pass between two NICs, and long ones do not",
+     "Give all interfaces and switch ports on the way the same MTU (ip link set NAME mtu BYTES); "
+     "RoCE takes the largest of 1024, 2048 and 4096 that fits.",
+     "A write of 256 bytes arrived, and one of 64 KiB did not, which needs packets as long as the "
+     "interfaces' MTU. Something between the two NICs takes only shorter ones, and does not say "
+     "so."},
+    {"peer-mtu-differs", SEVERITY_DEGRADED, "two NICs have another MTU each",
+     "Give both interfaces the MTU that the network between them has (ip link set NAME mtu BYTES).",
+     "A connection takes the smaller MTU of its ends, if each knows the other's. What crosses a "
+     "router or a switch port with a smaller one is lost."},
+    {"peer-failed", SEVERITY_BROKEN, "a proof between two nodes failed",
+     "Run hmreg doctor on both nodes: where it proves the same memory in loopback, the network is "
+     "the cause; dmesg may say more.",
+     "Memory is allocated and registered on both nodes; one of them writes to the other's and "
+     "reads "
+     "from it, and each compares the bytes. The sentence says which step failed on which node, or "
+     "the status with which the NIC completed the operation."},
+    {"peer-wrong-bytes", SEVERITY_BROKEN, "a transfer between two nodes succeeded, bytes are wrong",
+     "Do not use this pair; run hmreg doctor on both nodes, and report it to the NIC's vendor.",
+     "The NIC said success, and the memory of the node that was written to, or read into, has "
+     "other bytes than were sent."},
+    {"peer-untried", SEVERITY_DEGRADED, "a pair of NICs of two nodes was not proven",
+     "Fix the cause in the sentence, then run hmreg doctor --peer again.",
+     "A memory has no path to the NIC, or the connection of the doctors broke before the pair's "
+     "turn."},
+    {"peer-slow", SEVERITY_DEGRADED, "a pair of NICs is slower than half its rated speed",
+     "Compare with other pairs; look at the PCI link's width (lspci -vv), at the errors of the "
+     "ports "
+     "(hmreg doctor), flow control and congestion.",
+     "A simple loop writes 2 MiB at a time for 0.2 s, one after another. That reaches most of a "
+     "link's rated speed where nothing is wrong; a benchmark with many operations at once says "
+     "more."},
     /* The library's reasons for refusing a path, as hmreg(7) lists them. */
     {"no-dmabuf-export", SEVERITY_DEGRADED, "the runtime or the device exports no dmabuf",
      "CUDA: driver for CUDA 11.7 or newer with the open kernel modules. ROCm: 5.3 or newer. Level "

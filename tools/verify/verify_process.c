@@ -43,7 +43,7 @@ struct process {
 static int process_start(struct process *process, char **argv)
 {
     *process = (struct process){.fd = -1};
-    return child_start(argv, &process->pid, &process->fd);
+    return child_start(argv, -1, &process->pid, &process->fd);
 }
 
 /* Reads more of its text: false at its end, and when the deadline has passed. */
