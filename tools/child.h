@@ -9,8 +9,8 @@
 #include <sys/types.h>
 
 /* Executes this program with argv. Its standard input is this descriptor, -1: the caller's. Its
- * standard output is a pipe, whose other end is *reader. The kernel kills it when the calling thread
- * ends. 0, or an errno value. */
+ * standard output is a pipe, whose other end is *reader. The kernel kills it when the calling
+ * thread ends. 0, or an errno value. */
 int child_start(char **argv, int in, pid_t *pid, int *reader);
 
 /* Runs a program, looked for in PATH, with these descriptors as its standard input, output and

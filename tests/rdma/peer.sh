@@ -108,7 +108,7 @@ check peer__link_down__named finds peer-port-down 4
 ip link set end2 up
 are_ready
 for i in 1 2; do
-    ip route add 10.0.2.$((3 - i)) dev end$i table 10$i
+    ip route replace 10.0.2.$((3 - i)) dev end$i table 10$i
 done
 check peer__link_up_again__proven linked '.proof.result == "proven"'
 
