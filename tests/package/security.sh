@@ -14,6 +14,14 @@ of 2^31 keys and more|core/context/keys.h|2\^31 keys any can be guessed
 thread, 10 ms later at most|core/base/reaper.c|define REST_NS +3000000\$
 131,072 descriptors|tools/stats/stats.h|define STATS_ONE_DESCRIPTORS \(1u << 17\)
 1,048,576 descriptors|tools/stats/stats.h|define STATS_ALL_DESCRIPTORS \(1u << 20\)
+an HMAC-SHA256 of|tools/doctor/peer_secret.c|hmac_sha256
+8 have a place|tools/doctor/peer_serve.c|define STRANGERS 8\b
+the secret, for 5 s|tools/doctor/peer_serve.c|define PROVES_IN 5000\b
+HMAC of 80 bytes|tools/doctor/peer_wire.c|define NAME 16\b
+JSON of at most 64 KiB|tools/doctor/peer.h|define WIRE_MOST +65536\b
+1,024 pairs|tools/doctor/peer.h|define PEER_PAIRS +1024\b
+3 minutes between two|tools/doctor/peer.h|define PEER_IDLE +180\b
+the 1st, 2nd, 4th, 8th|tools/doctor/peer_serve.c|server->refused & \(server->refused - 1\)
 512 slots|kernel/counter/counter.h|define CHARGE 512\$
 16 pages|tools/stats/stats.h|define STATS_ONE_FILES +16\$
 1,024 pages|tools/stats/stats.h|define STATS_ALL_FILES +1024\$

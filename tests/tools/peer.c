@@ -375,9 +375,7 @@ TEST(pair__whose_process_crashes__has_a_finding_and_others_are_tried)
     const json_t *pair, *document;
     char peer[64];
 
-    test_setenv("HMREG_FAKE_NICS", "mlx5_0,mlx5_1");
-    test_setenv("HMREG_FAKE_NIC", "crash");
-    test_setenv("HMREG_FAKE_SICK_NIC", "mlx5_0");
+    test_setenv("HMREG_FAKE_NICS", "mlx5_0:crash,mlx5_1");
     tool_preload_nic(true);
     begin();
     snprintf(peer, sizeof(peer), "--peer=127.0.0.1:%s", server.port);
