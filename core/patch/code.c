@@ -153,18 +153,33 @@ static struct code_text pages_of(const struct code_text *found, const uint8_t *a
 /* Code that was written and could not be protected again, with the protection that it must have.
  * Callers hold locks of their own; different callers write different mappings, and at worst a
  * record of one is lost. */
-static struct {
+static struct left {
     _Atomic uintptr_t start, end;
     atomic_int protection;
-} left_writable;
+} left_writable[8]; /* mappings: memhooks change libc's and the linker's */
+
+#define LEFT (sizeof(left_writable) / sizeof(left_writable[0]))
 
 static void record_protection(const struct code_text *text, bool restored)
 {
-    if (restored && left_writable.start != text->start)
+    struct left *at = NULL;
+
+    for (struct left *left = left_writable; left < left_writable + LEFT; left++)
+        if (left->start == text->start || (!at && !left->start))
+            at = left;
+    if (!at)
         return;
-    left_writable.protection = text->protection;
-    left_writable.start = restored ? 0 : text->start;
-    left_writable.end = restored ? 0 : text->end;
+    at->protection = text->protection;
+    at->start = restored ? 0 : text->start;
+    at->end = restored ? 0 : text->end;
+}
+
+static int protection_of(uintptr_t address, const struct map *map)
+{
+    for (struct left *left = left_writable; left < left_writable + LEFT; left++)
+        if (address - left->start < left->end - left->start)
+            return left->protection;
+    return PROT_EXEC | (map->readable ? PROT_READ : 0) | (map->writable ? PROT_WRITE : 0);
 }
 
 bool code_find(struct code_text *last, const uint8_t *at)
@@ -177,13 +192,9 @@ bool code_find(struct code_text *last, const uint8_t *at)
         *last = (struct code_text){.start = 0};
         maps_begin(&maps, NULL);
         if (maps_next(&maps, address, &map) == 1 && map.start <= address && map.executable)
-            *last = (struct code_text){map.start, map.end,
-                                       PROT_EXEC | (map.readable ? PROT_READ : 0) |
-                                           (map.writable ? PROT_WRITE : 0),
+            *last = (struct code_text){map.start, map.end, protection_of(address, &map),
                                        map.readable && !map.writable && !map.anonymous};
         maps_end(&maps);
-        if (address - left_writable.start < left_writable.end - left_writable.start)
-            last->protection = left_writable.protection;
     }
     return last->end;
 }

@@ -227,10 +227,14 @@ void entry_hook_mend(struct entry_hook *hook)
 
 bool entry_hook_remove(struct entry_hook *hook)
 {
+    struct patch *patch = &hook->patch;
     struct code_text text = {0};
 
     entry_hook_mend(hook);
-    if (!entry_hook_is_whole(hook) || !patch_restore(&hook->patch, &text))
+    if (!entry_hook_is_whole(hook))
+        return false;
+    patch_restore(&patch, 1, &text);
+    if (patch->error)
         return false;
     refuse(hook, "it was hooked, and is no more");
     return true;

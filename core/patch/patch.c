@@ -29,6 +29,11 @@ struct batch {
     size_t first[TOGETHER + 1]; /* of each patch, and behind the last one */
 };
 
+static void add(struct batch *batch, uint8_t *at, const uint8_t *bytes, size_t size)
+{
+    batch->changes[batch->count++] = (struct code_change){at, bytes, size};
+}
+
 /* Another patch of the batch may want bytes of the same pad. */
 static bool is_wanted(const struct batch *batch, const uint8_t *at)
 {
@@ -39,7 +44,7 @@ static bool is_wanted(const struct batch *batch, const uint8_t *at)
     return false;
 }
 
-static int add(struct batch *batch, struct patch *patch)
+static int add_branch(struct batch *batch, struct patch *patch)
 {
     bool branch = !has_branch(patch), jump = patch->via && !patch_is_reached(patch);
 
@@ -50,22 +55,38 @@ static int add(struct batch *batch, struct patch *patch)
     if ((jump && memcmp(patch->via, patch->via_before, CODE_SHORT)) || !patch_has_way(patch))
         return -EBUSY;
     if (branch)
-        batch->changes[batch->count++] = (struct code_change){patch->at, patch->after, CODE_BRANCH};
+        add(batch, patch->at, patch->after, CODE_BRANCH);
     if (jump)
-        batch->changes[batch->count++] =
-            (struct code_change){patch->via, patch->via_after, CODE_SHORT};
+        add(batch, patch->via, patch->via_after, CODE_SHORT);
     return 0;
 }
 
-/* Where one patch fails, each is tried on its own: also those that are placed, since code may have
+/* Writing the branch again protects its code, if that failed before. */
+static int add_original(struct batch *batch, struct patch *patch)
+{
+    if (!has_branch(patch))
+        return -EBUSY;
+    if (!patch->via)
+        add(batch, patch->at, patch->before, CODE_BRANCH);
+    else if (patch_is_reached(patch))
+        add(batch, patch->via, patch->via_before, CODE_SHORT);
+    else
+        add(batch, patch->at, patch->after, CODE_BRANCH);
+    return patch->via && !patch_is_reached(patch) ? -EBUSY : 0;
+}
+
+typedef int adder(struct batch *batch, struct patch *patch);
+
+/* Where one patch fails, each is tried on its own: also those that are changed, since code may have
  * been written that could not be protected again. */
-static void place_some(struct patch *const patches[], size_t count, struct code_text *text)
+static void change_some(struct patch *const patches[], size_t count, struct code_text *text,
+                        adder *add_one)
 {
     struct batch batch = {.count = 0};
     long rc;
 
     for (size_t i = 0; i < count; i++) {
-        patches[i]->error = add(&batch, patches[i]);
+        patches[i]->error = add_one(&batch, patches[i]);
         batch.first[i + 1] = batch.count;
     }
     rc = code_write(text, batch.changes, batch.count);
@@ -75,72 +96,68 @@ static void place_some(struct patch *const patches[], size_t count, struct code_
                                                 batch.first[i + 1] - batch.first[i]);
 }
 
+static void change_all(struct patch *const patches[], size_t count, struct code_text *text,
+                       adder *add_one)
+{
+    for (size_t at = 0; at < count; at += TOGETHER)
+        change_some(patches + at, count - at < TOGETHER ? count - at : TOGETHER, text, add_one);
+}
+
 void patch_place(struct patch *const patches[], size_t count, struct code_text *text)
 {
     int lock = code_lock();
 
-    for (size_t at = 0; at < count; at += TOGETHER)
-        place_some(patches + at, count - at < TOGETHER ? count - at : TOGETHER, text);
+    change_all(patches, count, text, add_branch);
     code_unlock(lock);
 }
 
-static bool write_one(struct code_text *text, uint8_t *at, const uint8_t *bytes, size_t size)
-{
-    return !code_write(text, &(struct code_change){at, bytes, size}, 1);
-}
+/* ---- probes ----------------------------------------------------------------------------- */
 
 #if defined(__x86_64__)
-static bool is_probed(const uint8_t *at, const uint8_t *ours, const uint8_t *before, size_t size)
+static bool is_probed(const struct patch *patch)
 {
+    const uint8_t *at = patch_site(patch), *before = patch_before(patch);
+    const uint8_t *ours = patch->via ? patch->via_after : patch->after;
     const uint8_t trap = 0xcc; /* int3 */
 
     return (at[0] == trap || at[0] == before[0]) && at[0] != ours[0] &&
-           !memcmp(at + 1, ours + 1, size - 1);
-}
-
-static void mend(struct patch *patch, struct code_text *text)
-{
-    const uint8_t *before = patch_before(patch);
-    const uint8_t *after = patch->via ? patch->via_after : patch->after;
-    uint8_t *site = patch_site(patch);
-    size_t size = patch_size(patch);
-
-    if (is_probed(site, after, before, size))
-        write_one(text, site + 1, before + 1, size - 1);
+           !memcmp(at + 1, ours + 1, patch_size(patch) - 1);
 }
 #else
-static void mend(struct patch *patch, struct code_text *text)
+static bool is_probed(const struct patch *patch)
 {
+    return false;
 }
 #endif
 
+static void mend(const struct patch *patch, struct code_text *text)
+{
+    struct code_change rest = {patch_site(patch) + 1, patch_before(patch) + 1,
+                               patch_size(patch) - 1};
+
+    if (is_probed(patch))
+        (void)code_write(text, &rest, 1);
+}
+
 void patch_mend(struct patch *patch, struct code_text *text)
 {
-    int lock = code_lock();
+    int lock;
 
+    if (!is_probed(patch))
+        return;
+    lock = code_lock();
     mend(patch, text);
     code_unlock(lock);
 }
 
-/* Writing the branch again protects its code, if that failed before. */
-static bool restore(struct patch *patch, struct code_text *text)
-{
-    mend(patch, text);
-    if (!has_branch(patch))
-        return false;
-    if (!patch->via)
-        return write_one(text, patch->at, patch->before, CODE_BRANCH);
-    if (patch_is_reached(patch))
-        return write_one(text, patch->via, patch->via_before, CODE_SHORT);
-    write_one(text, patch->at, patch->after, CODE_BRANCH);
-    return false;
-}
+/* ---- restoring -------------------------------------------------------------------------- */
 
-bool patch_restore(struct patch *patch, struct code_text *text)
+void patch_restore(struct patch *const patches[], size_t count, struct code_text *text)
 {
     int lock = code_lock();
-    bool restored = restore(patch, text);
 
+    for (size_t i = 0; i < count; i++)
+        mend(patches[i], text);
+    change_all(patches, count, text, add_original);
     code_unlock(lock);
-    return restored;
 }

@@ -22,7 +22,7 @@ struct patch {
     const uint8_t *way; /* another hook's short jump that leads to it, in its place; or NULL */
     uint8_t before[CODE_BRANCH], after[CODE_BRANCH];
     uint8_t via_before[CODE_SHORT], via_after[CODE_SHORT];
-    int error; /* of the last patch_place() */
+    int error; /* of the last patch_place() or patch_restore() */
 };
 
 /* The instruction of the function that is replaced, and the bytes that are. */
@@ -88,8 +88,9 @@ void patch_place(struct patch *const patches[], size_t count, struct code_text *
  * instruction have one size.) */
 void patch_mend(struct patch *patch, struct code_text *text);
 
-/* Restores the place where it is still ours. A branch in a pad stays, for threads that are about
- * to execute it: without the jump to it, no other thread does. False: other code has changed it. */
-bool patch_restore(struct patch *patch, struct code_text *text);
+/* Mends and restores each place that is still ours, and sets its `error`: 0; -EBUSY: other code has
+ * changed it; or the error of code_write(). A branch in a pad stays, for threads that are about to
+ * execute it: without the jump to it, no other thread does. Cheapest in the order of addresses. */
+void patch_restore(struct patch *const patches[], size_t count, struct code_text *text);
 
 #endif

@@ -187,15 +187,26 @@ void hook_stubs_mend(void)
             patch_mend(&hooked[i].patch, &text);
 }
 
+/* In the order of addresses, in which it costs least to change them. */
+static void insert(struct patch *patches[], size_t count, struct patch *patch)
+{
+    for (; count && patches[count - 1]->at > patch->at; count--)
+        patches[count] = patches[count - 1];
+    patches[count] = patch;
+}
+
 static void restore_sites(void)
 {
+    struct patch *patches[2 * HOOK_SITES_MAX];
     struct code_text text = {.start = 0};
+    size_t some = 0;
 
     for (size_t i = 0; i < hooked_count; i++) {
         if (hooked[i].placed)
-            patch_restore(&hooked[i].patch, &text);
+            insert(patches, some++, &hooked[i].patch);
         hooked[i].placed = false;
     }
+    patch_restore(patches, some, &text);
     start_count = 0;
     atomic_store(&code_count, 0);
 }
@@ -296,7 +307,7 @@ static int place(struct hooked *const hooks[], size_t count)
             memcpy(patch->before, patch->at, CODE_BRANCH);
         patch->error = 0;
         if (!leads_to_ours(hooks[i]))
-            patches[some++] = patch;
+            insert(patches, some++, patch);
     }
     patch_place(patches, some, &text);
     for (size_t i = 0; i < count; i++) {
@@ -307,18 +318,13 @@ static int place(struct hooked *const hooks[], size_t count)
     return rc;
 }
 
-/* Each site's hook, in the order of addresses, in which it costs least to place them. */
+/* Each site's hook. */
 static int find_all(const struct hook_sites *sites, struct hooked *out[HOOK_SITES_MAX])
 {
     for (size_t i = 0; i < sites->count; i++) {
-        struct hooked *hook = find_hooked(&sites->site[i]);
-        size_t at = i;
-
-        if (!hook)
+        out[i] = find_hooked(&sites->site[i]);
+        if (!out[i])
             return fail_changing(sites->site[i].function);
-        for (; at && out[at - 1]->patch.at > hook->patch.at; at--)
-            out[at] = out[at - 1];
-        out[at] = hook;
     }
     return 0;
 }
