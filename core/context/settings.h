@@ -33,7 +33,8 @@ struct settings {
     bool check_claims; /* compare trusted claims with what the runtimes say */
 };
 
-/* Applies the defaults, then the environment, then config (NULL: none). -EINVAL. */
+/* Applies the defaults, then the environment, then config (NULL: none). out->log is set in any
+ * case, for the line of a failure. -EINVAL. */
 int settings_read(const struct hmreg_config *config, struct settings *out);
 
 #endif

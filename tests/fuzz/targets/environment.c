@@ -72,6 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     set_all(&input);
     rc = settings_read(NULL, &settings);
     PROMISED(rc <= 0);
+    memcpy(&before.log, &settings.log, sizeof(before.log)); /* set in any case */
     if (rc)
         PROMISED(hmreg_last_error()->code == rc && is_named(hmreg_last_error()->text) &&
                  !memcmp(&settings, &before, sizeof(before)));
