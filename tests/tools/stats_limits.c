@@ -17,7 +17,7 @@
 /* ---- folders without an end, in this process --------------------------------------------- */
 
 static unsigned long entries;
-static unsigned hurry; /* seconds that pass at each look at the clock */
+static unsigned hurry; /* seconds that pass at each look at the clock; others do not pass */
 
 static bool endless;
 
@@ -41,11 +41,12 @@ struct dirent *__wrap_readdir(DIR *folder)
 int __wrap_clock_gettime(clockid_t clock, struct timespec *out)
 {
     static unsigned passed;
-    int rc = __real_clock_gettime(clock, out);
 
+    if (!endless)
+        return __real_clock_gettime(clock, out);
     passed += hurry;
-    out->tv_sec += passed;
-    return rc;
+    *out = (struct timespec){.tv_sec = 1000 + passed};
+    return 0;
 }
 
 static uint64_t left_out_of_this(void)
