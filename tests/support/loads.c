@@ -19,7 +19,8 @@ void _cgo_topofstack(void)
 #endif
 
 #if defined(__x86_64__)
-static long enter(long number, const void *addr, size_t len, long protection, long flags)
+/* The number comes from memory: no search finds the call (core/patch/inlined.h). */
+static long enter(volatile long number, const void *addr, size_t len, long protection, long flags)
 {
     register long fourth __asm__("r10") = flags;
     register long fifth __asm__("r8") = -1;
@@ -33,7 +34,7 @@ static long enter(long number, const void *addr, size_t len, long protection, lo
     return result;
 }
 #elif defined(__aarch64__)
-static long enter(long number, const void *addr, size_t len, long protection, long flags)
+static long enter(volatile long number, const void *addr, size_t len, long protection, long flags)
 {
     register long eighth __asm__("x8") = number;
     register long result __asm__("x0") = (long)addr;
@@ -50,7 +51,7 @@ static long enter(long number, const void *addr, size_t len, long protection, lo
     return result;
 }
 #else
-static long enter(long number, const void *addr, size_t len, long protection, long flags)
+static long enter(volatile long number, const void *addr, size_t len, long protection, long flags)
 {
     return -1; /* there are no hooks either */
 }
