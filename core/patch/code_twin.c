@@ -53,9 +53,11 @@ static enum { UNKNOWN, WORKS, FAILS } here;
 
 /* The number is read from memory, since a search for inlined calls (inlined.h), another copy's too,
  * is not to find these. */
-static long map_call(volatile long number, long a, long b, long c, long d, long e, long f)
+static long map_call(long number, long a, long b, long c, long d, long e, long f)
 {
-    return kernel_call(number, a, b, c, d, e, f);
+    volatile long from_memory = number;
+
+    return kernel_call(from_memory, a, b, c, d, e, f);
 }
 
 static uintptr_t page_size(void)

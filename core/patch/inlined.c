@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * See inlined.h. Few blocks of code enter the kernel, so a loop that compilers vectorize passes
- * over the others.
+ * over the others: as written, in 1.5 to 1.8 of the time of memchr(3) (bench/inlined.c).
  */
 #include "core/patch/inlined.h"
 
@@ -13,7 +13,7 @@
 #define SYS_process_madvise 440
 #endif
 
-#define BLOCK 64 /* bytes */
+#define BLOCK 256 /* bytes */
 
 #if defined(__x86_64__) || defined(__aarch64__)
 static const char *name_of(uint32_t number)
@@ -56,13 +56,16 @@ static bool is_entry(const uint8_t *at)
 }
 
 /* `at` is readable for one byte more than a block. */
-static bool block_may_enter(const uint8_t *at)
+static bool block_has_entry(const uint8_t *at)
 {
-    uint8_t any = 0;
+    uint8_t least = UINT8_MAX; /* in which bits two bytes differ from the instruction */
 
-    for (size_t i = 0; i < BLOCK; i++)
-        any |= (uint8_t)((at[i] == 0x0f) & (at[i + 1] == 0x05));
-    return any;
+    for (size_t i = 0; i < BLOCK; i++) {
+        uint8_t differ = (at[i] ^ 0x0f) | (at[i + 1] ^ 0x05);
+
+        least = differ < least ? differ : least;
+    }
+    return !least;
 }
 
 /* mov of a number to %eax or %rax, 7 bytes before at most. */
@@ -98,13 +101,16 @@ static bool is_entry(const uint8_t *at)
     return word_at(at) == SVC;
 }
 
-static bool block_may_enter(const uint8_t *at)
+static bool block_has_entry(const uint8_t *at)
 {
-    uint32_t any = 0;
+    uint32_t least = UINT32_MAX; /* in which bits a word differs from the instruction */
 
-    for (size_t i = 0; i < BLOCK; i += STEP)
-        any |= word_at(at + i) == SVC;
-    return any;
+    for (size_t i = 0; i < BLOCK; i += STEP) {
+        uint32_t differ = word_at(at + i) ^ SVC;
+
+        least = differ < least ? differ : least;
+    }
+    return !least;
 }
 
 static const char *name_before(const uint8_t *at, size_t readable)
@@ -120,7 +126,7 @@ static const char *name_before(const uint8_t *at, size_t readable)
 /* The next instruction that enters the kernel, at `at` or behind it. */
 static const uint8_t *next_entry(const uint8_t *at, const uint8_t *end)
 {
-    while (end - at > BLOCK && !block_may_enter(at))
+    while (end - at > BLOCK && !block_has_entry(at))
         at += BLOCK;
     while (end - at >= SIZE && !is_entry(at))
         at += STEP;

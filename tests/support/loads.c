@@ -19,8 +19,7 @@ void _cgo_topofstack(void)
 #endif
 
 #if defined(__x86_64__)
-/* The number comes from memory: no search finds the call (core/patch/inlined.h). */
-static long enter(volatile long number, const void *addr, size_t len, long protection, long flags)
+static long enter(long number, const void *addr, size_t len, long protection, long flags)
 {
     register long fourth __asm__("r10") = flags;
     register long fifth __asm__("r8") = -1;
@@ -34,7 +33,7 @@ static long enter(volatile long number, const void *addr, size_t len, long prote
     return result;
 }
 #elif defined(__aarch64__)
-static long enter(volatile long number, const void *addr, size_t len, long protection, long flags)
+static long enter(long number, const void *addr, size_t len, long protection, long flags)
 {
     register long eighth __asm__("x8") = number;
     register long result __asm__("x0") = (long)addr;
@@ -51,17 +50,20 @@ static long enter(volatile long number, const void *addr, size_t len, long prote
     return result;
 }
 #else
-static long enter(volatile long number, const void *addr, size_t len, long protection, long flags)
+static long enter(long number, const void *addr, size_t len, long protection, long flags)
 {
     return -1; /* there are no hooks either */
 }
 #endif
 
+/* The numbers come from memory: no search finds the calls (core/patch/inlined.h). */
 static bool change(void *addr, size_t len)
 {
-    return !enter(SYS_munmap, addr, len, 0, 0) &&
-           enter(SYS_mmap, addr, len, PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED) == (long)addr;
+    volatile long unmap = SYS_munmap, map = SYS_mmap;
+
+    return !enter(unmap, addr, len, 0, 0) &&
+           enter(map, addr, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED) ==
+               (long)addr;
 }
 
 __attribute__((visibility("default"))) const struct loads loads = {change};

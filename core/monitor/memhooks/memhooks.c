@@ -89,7 +89,7 @@ static int check_bypass(void)
                              "memhooks: %s (%s) changes mappings past libc; use userfaultfd or "
                              "import, or choose memhooks by name",
                              what, file[0] ? file : "in this program")
-                : own_calls_check();
+                : own_calls_check(OWN_CALLS_EACH);
 }
 
 static int fail_unsettled(void)

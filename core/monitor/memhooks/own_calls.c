@@ -7,8 +7,8 @@
 
 #include "core/base/error.h"
 #include "core/base/kernel_call.h"
-#include "core/base/process.h"
 #include "core/monitor/memhooks/hook_sites.h"
+#include "core/monitor/memhooks/hook_state.h"
 #include "core/patch/inlined.h"
 #include "core/patch/modules.h"
 
@@ -21,7 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SEGMENTS_MOST 4096
+#define SEGMENTS_MOST 4095                /* with the rest of struct known, whole pages */
 #define PIECE         ((uint64_t)1 << 20) /* of code, whose residency is asked at once */
 #define PAGE_LEAST    4096
 
@@ -43,7 +43,7 @@ struct search {
     const struct dl_phdr_info *file;
     struct module_text linker;
     uint64_t page;
-    uint64_t left; /* bytes that this search may still read */
+    uint64_t left; /* bytes that may still be read with the lock of the linker's lists held */
     unsigned segments;
     unsigned next; /* in known->segment, of the next segment, if they are loaded as before */
     bool unfinished;
@@ -266,14 +266,14 @@ static bool search_segment(struct search *search, const ElfW(Phdr) * segment)
     if (!known->done && is_libcs(search, start))
         known->done = size;
     while (known->done < size && search->left) {
-        uint64_t some = size - known->done < PIECE ? size - known->done : PIECE;
+        uint64_t rest = size - known->done, some = rest < search->left ? rest : search->left;
         enum verdict verdict =
             search_piece(search, start, start + known->done, start + known->done + some);
 
         if (verdict == STOP)
             return false;
         known->done = verdict == SKIP_FILE ? size : known->done + some;
-        search->left -= some < search->left ? some : search->left;
+        search->left -= some;
     }
     search->unfinished = known->done < size;
     return !search->unfinished;
@@ -304,7 +304,7 @@ static struct known *known_files(void)
 
     if (made)
         return made;
-    made = process_wiped(sizeof(*made));
+    made = hook_state_wiped(sizeof(*made));
     if (made && !atomic_compare_exchange_strong(&at, &other, made))
         made = other; /* what was made stays: it is never used */
     return made;
@@ -327,10 +327,8 @@ static int describe(const struct search *search)
 
 static int search_some(struct known *known, const struct hook_sites *hooked, bool *found)
 {
-    struct search search = {.known = known,
-                            .hooked = hooked,
-                            .page = (uint64_t)sysconf(_SC_PAGESIZE),
-                            .left = OWN_CALLS_LOCKED};
+    struct search search = {
+        .known = known, .hooked = hooked, .page = (uint64_t)sysconf(_SC_PAGESIZE), .left = PIECE};
 
     *found = false;
     if (!modules_linker(&search.linker))
@@ -340,17 +338,19 @@ static int search_some(struct known *known, const struct hook_sites *hooked, boo
     return describe(&search);
 }
 
-static int search_files(struct known *known, const struct hook_sites *hooked, bool *found)
+/* The lock of the linker's lists is not held for long. */
+static int search_files(struct known *known, const struct hook_sites *hooked, size_t most,
+                        bool *found)
 {
     int rc = -EBUSY;
 
-    for (unsigned i = 0; rc == -EBUSY && i < OWN_CALLS_EACH / OWN_CALLS_LOCKED; i++)
+    for (size_t done = 0; rc == -EBUSY && done < most; done += PIECE)
         rc = search_some(known, hooked, found);
     return rc;
 }
 
 /* Which calls are hooked is asked only where one is found: that takes the linker's locks. */
-int own_calls_check(void)
+int own_calls_check(size_t most)
 {
     struct known *known = known_files();
     struct hook_sites hooked;
@@ -358,13 +358,13 @@ int own_calls_check(void)
     int rc;
 
     if (!known)
-        return hmreg_fail(-ENOMEM, "hmreg has no memory for memhooks");
+        return hmreg_last_error()->code;
     if (atomic_exchange(&known->busy, true))
         return hmreg_fail(-EBUSY, "memhooks: another thread is searching loaded code");
-    rc = search_files(known, NULL, &found);
+    rc = search_files(known, NULL, most, &found);
     if (found) {
         rc = hook_sites_find(&hooked);
-        rc = rc ? rc : search_files(known, &hooked, &found);
+        rc = rc ? rc : search_files(known, &hooked, most, &found);
     }
     atomic_store(&known->busy, false);
     return rc;

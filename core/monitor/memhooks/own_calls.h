@@ -11,14 +11,15 @@
 #ifndef HMREG_CORE_MONITOR_MEMHOOKS_OWN_CALLS_H
 #define HMREG_CORE_MONITOR_MEMHOOKS_OWN_CALLS_H
 
-/* How many bytes of code one call searches, and with the lock of the linker's lists held once. */
-#define OWN_CALLS_EACH   (16u << 20)
-#define OWN_CALLS_LOCKED (2u << 20)
+#include <stddef.h>
 
-/* Searches what is loaded and not searched yet. 0: all is searched, and no call matters: none was
- * found, it is hooked, or its file changes only what it has mapped itself. -EBUSY: call again: code
- * is left, or another thread is searching. -EOPNOTSUPP: a file changes mappings by calls of its
- * own; the error text names it and the call. -ENOMEM. */
-int own_calls_check(void);
+/* How many bytes of code a look searches at most. */
+#define OWN_CALLS_EACH ((size_t)64 << 20)
+
+/* Searches what is loaded and not searched yet, `most` bytes at most, rounded up to 1 MiB. 0: all
+ * is searched, and no call matters: none was found, it is hooked, or its file changes only what it
+ * has mapped itself. -EBUSY: call again: code is left, or another thread is searching. -EOPNOTSUPP:
+ * a file changes mappings by calls of its own; the error text names it and the call. -ENOMEM. */
+int own_calls_check(size_t most);
 
 #endif
