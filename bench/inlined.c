@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The search of loaded code for system calls of its own (core/patch/inlined.h), beside memchr(3)
- * over the same bytes: resident code, repeated, of which a byte is taken out for memchr to look for
- * in vain.
+ * over the same bytes: resident code, repeated. memchr looks for a byte that was replaced there.
  */
 #include "bench/actor.h"
 #include "bench/bench.h"
