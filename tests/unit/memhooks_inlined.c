@@ -43,9 +43,17 @@ bool __wrap_inlined_next(const uint8_t *start, const uint8_t *end, struct inline
 /* With less code to be searched at once, the test's file can be smaller. */
 enum { EACH = 4 << 20 };
 
+static bool checking;
+static unsigned searches;
+
 int __wrap_own_calls_check(size_t most)
 {
-    return __real_own_calls_check(EACH);
+    int rc;
+
+    checking = true;
+    rc = __real_own_calls_check(EACH);
+    checking = false;
+    return rc;
 }
 
 /* The search asks for it first. */
@@ -54,6 +62,7 @@ bool __wrap_modules_linker(struct module_text *out)
     void (*now)(void) = on_search;
 
     on_search = NULL;
+    searches += checking;
     if (now)
         now();
     return __real_modules_linker(out);
@@ -456,6 +465,25 @@ static void searched_once(void)
     fixture_close();
 }
 
+static void looked_again(void)
+{
+    struct hmreg_config config = {.size = sizeof(config)};
+    struct fixture more;
+    uint64_t key;
+    char *memory = open_default(&key);
+
+    searches = 0;
+    assert_true(hmreg_open(&config, &more.lib) == 0);
+    more.domain = counter_open_more(more.lib, NULL);
+    fixture_key_in(&more, memory, 10);
+    assert_true(searches == 0);
+    load(TEST_INLINED_NONE);
+    fixture_key(memory, 10);
+    assert_true(searches > 0);
+    assert_true(hmreg_domain_close(more.domain) == 0 && hmreg_close(more.lib) == 0);
+    fixture_close();
+}
+
 static void in_a_child(void)
 {
     uint64_t key;
@@ -471,6 +499,12 @@ static void in_a_child(void)
 TEST(load__a_file_that_is_known__not_searched_again)
 {
     in_a_process(searched_once);
+}
+
+/* Else one of two threads that look would be uncached. */
+TEST(look__nothing_is_loaded_since__no_search)
+{
+    in_a_process(looked_again);
 }
 
 TEST(fork__after_a_search__the_child_searches)

@@ -26,8 +26,8 @@ void memhooks_close(void);
 
 /* Code may have been loaded since the last call (GATE_LOOKING): hooks what it brought. Afterwards
  * *seen is the number of loads that this call has seen. -EBUSY: the linker is loading or unloading
- * files, or loaded code is not all searched, so it cannot be told yet; call again. 0, or as memhooks_open(): the hooks do not notice
- * every change any more. */
+ * files, or loaded code is not all searched, so it cannot be told yet; call again. 0, or as
+ * memhooks_open(): the hooks do not notice every change any more. */
 int memhooks_look(bool asked, uint64_t *seen);
 uint64_t memhooks_loads(void);
 

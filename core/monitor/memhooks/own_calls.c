@@ -21,7 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SEGMENTS_MOST 4095                /* with the rest of struct known, whole pages */
+#define SEGMENTS_MOST 4094                /* with the rest of struct known, whole pages */
 #define PIECE         ((uint64_t)1 << 20) /* of code, whose residency is asked at once */
 #define PAGE_LEAST    4096
 
@@ -32,7 +32,8 @@ struct segment {
 };
 
 struct known {
-    atomic_bool busy; /* a thread is searching */
+    _Atomic uint64_t loads; /* of the process, when all was searched last; 0: never */
+    atomic_bool busy;       /* a thread is searching */
     unsigned count;
     struct segment segment[SEGMENTS_MOST];
 };
@@ -44,6 +45,7 @@ struct search {
     struct module_text linker;
     uint64_t page;
     uint64_t left; /* bytes that may still be read with the lock of the linker's lists held */
+    uint64_t loads;
     unsigned segments;
     unsigned next; /* in known->segment, of the next segment, if they are loaded as before */
     bool unfinished;
@@ -284,6 +286,7 @@ static int look_into(struct dl_phdr_info *file, size_t size, void *arg)
     struct search *search = arg;
 
     search->file = file;
+    search->loads = file->dlpi_adds;
     for (int i = 0; i < file->dlpi_phnum; i++) {
         const ElfW(Phdr) *segment = &file->dlpi_phdr[i];
 
@@ -329,13 +332,17 @@ static int search_some(struct known *known, const struct hook_sites *hooked, boo
 {
     struct search search = {
         .known = known, .hooked = hooked, .page = (uint64_t)sysconf(_SC_PAGESIZE), .left = PIECE};
+    int rc;
 
     *found = false;
     if (!modules_linker(&search.linker))
         return 0;
     dl_iterate_phdr(look_into, &search);
     *found = search.call.at;
-    return describe(&search);
+    rc = describe(&search);
+    if (!rc)
+        atomic_store(&known->loads, search.loads);
+    return rc;
 }
 
 /* The lock of the linker's lists is not held for long. */
@@ -349,6 +356,22 @@ static int search_files(struct known *known, const struct hook_sites *hooked, si
     return rc;
 }
 
+static int count_loads(struct dl_phdr_info *any, size_t size, void *loads)
+{
+    *(uint64_t *)loads = any->dlpi_adds;
+    return 1;
+}
+
+/* Has no file been loaded since all were searched? Then no thread needs to search, and a get is not
+ * uncached because another thread looks too. */
+static bool is_all_searched(struct known *known)
+{
+    uint64_t loads = 0;
+
+    dl_iterate_phdr(count_loads, &loads);
+    return loads && atomic_load(&known->loads) == loads;
+}
+
 /* Which calls are hooked is asked only where one is found: that takes the linker's locks. */
 int own_calls_check(size_t most)
 {
@@ -359,6 +382,8 @@ int own_calls_check(size_t most)
 
     if (!known)
         return hmreg_last_error()->code;
+    if (is_all_searched(known))
+        return 0;
     if (atomic_exchange(&known->busy, true))
         return hmreg_fail(-EBUSY, "memhooks: another thread is searching loaded code");
     rc = search_files(known, NULL, most, &found);
