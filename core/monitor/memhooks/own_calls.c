@@ -377,7 +377,7 @@ int own_calls_check(size_t most)
 {
     struct known *known = known_files();
     struct hook_sites hooked;
-    bool found;
+    bool found = false;
     int rc;
 
     if (!known)
