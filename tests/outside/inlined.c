@@ -27,7 +27,7 @@ static void look(const char *name, const uint8_t *file, size_t size)
             !inlined_next(start, start + segment->p_filesz, &call))
             continue;
         printf("%s: %s at 0x%llx\n", name, call.name,
-               (unsigned long long)(segment->p_vaddr + (uint64_t)(call.at - start)));
+               (unsigned long long)segment->p_vaddr + (unsigned long long)(call.at - start));
         return;
     }
     printf("%s: none\n", name);

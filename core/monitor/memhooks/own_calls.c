@@ -56,21 +56,18 @@ struct search {
 
 /* ---- files that change only what they have mapped themselves ------------------------------- */
 
-/* By the beginning of their names. An application registers none of it; docs/monitors.md. */
-static const char *const changes_own_only[] = {
-    "liburing",
-    "libblkio", /* rings, devices' registers */
-    "ceph-osd",
-    "ceph-bluestore-tool",   /* liburing inside */
-    "ceph-objectstore-tool", /* the same */
-    "libucm",                /* brk, behind the jump that UCX writes: hooked */
-    "libubsan",
-    "libclang_rt", /* tables of runtimes that have no malloc */
-    "libxul",
-    "crashhelper",
-    "chromium",
-    "chrome" /* the crash reporters' pages */
-};
+/* An application registers none of what they change (docs/monitors.md). */
+static const char *const names_of_such[] = {
+    /* rings, rings of buffers' descriptors; programs that contain liburing */
+    "liburing", "ceph-osd", "ceph-bluestore-tool", "ceph-objectstore-tool",
+    /* rings, devices' registers */
+    "libblkio",
+    /* brk, where the jump that UCX writes over libc's leads: hooked */
+    "libucm",
+    /* shadow memory and tables of runtimes without a malloc of their own */
+    "libubsan", "libclang_rt.ubsan_standalone", "libclang_rt.dyndd", "libclang_rt.nsan",
+    /* the crash reporters' pages */
+    "libxul", "crashhelper", "chromium", "chrome"};
 
 static bool begins_with(const char *name, const char *beginning)
 {
@@ -93,8 +90,8 @@ static bool changes_only_own(const struct search *search)
     }
     name = strrchr(path, '/');
     name = name ? name + 1 : path;
-    for (size_t i = 0; i < sizeof(changes_own_only) / sizeof(changes_own_only[0]); i++)
-        if (begins_with(name, changes_own_only[i]))
+    for (size_t i = 0; i < sizeof(names_of_such) / sizeof(names_of_such[0]); i++)
+        if (begins_with(name, names_of_such[i]))
             return true;
     return false;
 }
@@ -134,11 +131,10 @@ static enum verdict search_run(struct search *search, uint64_t start, uint64_t e
     const uint8_t *last = (const uint8_t *)(uintptr_t)end;
     enum verdict verdict = SEARCH_ON;
     struct inlined_call call;
-    bool found;
+    bool found = inlined_next(first, last, &call);
 
-    for (found = inlined_next(first, last, &call); found && verdict == SEARCH_ON;
-         found = verdict == SEARCH_ON && inlined_after(&call, first, last, &call))
-        verdict = judge(search, &call);
+    while (found && (verdict = judge(search, &call)) == SEARCH_ON)
+        found = inlined_after(&call, first, last, &call);
     return verdict;
 }
 
