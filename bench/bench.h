@@ -48,6 +48,7 @@ void measure_plugin(void);
 void measure_large(void);
 void measure_unmap(void);
 void measure_program(void);
+void measure_inlined(void);
 void measure_instructions(void);
 
 /* The part of a measurement that runs under valgrind, or with lockwatch preloaded; see

@@ -33,6 +33,7 @@ static const struct {
     {"large", measure_large},
     {"unmap", measure_unmap},
     {"program", measure_program},
+    {"inlined", measure_inlined},
     {"instructions", measure_instructions},
 };
 #define PARTS (sizeof(parts) / sizeof(parts[0]))

@@ -83,6 +83,8 @@
                       WHO_LIST, 1.2),                                                              \
         LARGE_TARGET("4 KiB pages", "large-4k-first"),                                             \
         LARGE_TARGET("2 MiB pages", "large-2m-first"),                                             \
+        TARGET("search of 64 MiB of loaded code, ms", "inlined-64m", "search", "memchr", RATIO,    \
+               2),                                                                                 \
         TARGET("bytes a region, 100,000 regions", "footprint-100000", WHO_DEFAULT, NULL, VALUE,    \
                176),                                                                               \
         TARGET("bytes a remote, 100,000 open", "remotes-bytes-100000", "hmreg", NULL, VALUE, 96)

@@ -122,7 +122,7 @@ static void *map_wiped(size_t size)
  * kernel from merging a page with its neighbours, each would be a mapping of its own. Pages of it
  * take no memory until they are used. */
 #define TOGETHER_PAGES 16
-#define TOGETHER_LARGE ((size_t)320 << 10) /* for memhooks' table */
+#define TOGETHER_LARGE ((size_t)384 << 10) /* for memhooks' tables */
 
 static struct {
     _Atomic(char *) base;

@@ -36,11 +36,11 @@ bool monitor_has_counter(void);
 
 /* Chooses the monitor that serves as the default, unless it is chosen already: the first of
  * COUNTER, MEMHOOKS and USERFAULTFD that works in this process, else DISABLED. If only memory or
- * descriptors are short, or another thread is loading files or has been choosing for a second (it
- * may wait for the dynamic linker, whose locks the caller may hold), the kind stays DEFAULT, and a
- * later call chooses. True: since the last
- * call that returned true, a monitor was chosen, has lost its power, or memory or descriptors were
- * short for the first time. Preserves the thread's last error.
+ * descriptors are short, another thread is loading files, loaded code is not all searched, or
+ * another thread has been choosing for a second (it may wait for the dynamic linker, whose locks
+ * the caller may hold), the kind stays DEFAULT, and a later call chooses. True: since the last call
+ * that returned true, a monitor was chosen, has lost its power, or memory or descriptors were short
+ * for the first time. Preserves the thread's last error.
  *
  * A monitor loses its power when other code changes libc's code and it cannot be hooked again, when
  * code is loaded that changes mappings past the hooks, or when the program closes the userfaultfd.
@@ -93,15 +93,17 @@ void monitor_collect(const struct monitor *monitor);
 /* The kernel could not be asked what a range of host memory is (rc 0: it could): the thread's last
  * error says why. Unless only descriptors or memory are short, no range will be cached any more, so
  * the monitor has lost its power. monitor_is_short(): the last such question failed for that, or
- * another thread was loading files; host memory is not cached for now. */
+ * as monitor_awaits_linker(); host memory is not cached for now. */
 void monitor_asked(struct monitor *monitor, int rc);
 bool monitor_is_short(const struct monitor *monitor);
-/* Is it short only because the dynamic linker is loading files? */
+/* Is it short only because the dynamic linker is loading files, or loaded code is not all searched?
+ */
 bool monitor_awaits_linker(const struct monitor *monitor);
 
 /* Clears GATE_LOOKING in a listener's gate, after looking at the code that was loaded. To be called
  * without a lock, before cached memory of the domain is used. False: that cannot be told yet, since
- * another thread is loading or unloading files; no host memory is cached meanwhile. */
+ * another thread is loading or unloading files, or code is left to search; no host memory is cached
+ * meanwhile. */
 bool monitor_look(struct monitor *monitor, struct gate *gate);
 
 /* Has the monitor read every change that had happened to watched memory? Does not wait. */

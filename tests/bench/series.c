@@ -175,6 +175,7 @@ TEST(table__has_every_target_and_no_other)
         "plugin-again-10000 / plugin with a list <= 1.2",
         "large-4k-first / one worker <= 1.05",
         "large-2m-first / one worker <= 1.05",
+        "inlined-64m / memchr <= 2",
         "footprint-100000 <= 176",
         "remotes-bytes-100000 <= 96",
     };

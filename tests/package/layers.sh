@@ -175,5 +175,5 @@ check layers__each_descriptor_is_a_high_one each_descriptor_is_a_high_one
 check layers__tools_know_layouts_only includes_only tools 'core/base/(below|high_fd|lock_right|own_path)|core/stats/stats_layout|preload/record_layout'
 check layers__preload_knows_no_internals includes_only preload '(core/base/(high_fd|own_path|soname)|core/contract/provider)'
 check layers__bench_knows_contracts_and_an_example_only includes_only bench \
-    '(core/contract/provider|core/cache/cache_set|core/remote/token|examples/7-nccl-net/plugin)'
+    '(core/contract/provider|core/cache/cache_set|core/remote/token|core/patch/inlined|examples/7-nccl-net/plugin)'
 finish

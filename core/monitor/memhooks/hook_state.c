@@ -9,17 +9,24 @@
 
 #include <errno.h>
 
+void *hook_state_wiped(size_t size)
+{
+    void *made = process_wiped(size);
+
+    if (!made && errno == ENOMEM)
+        hmreg_fail_os(errno, "hmreg has no memory for memhooks");
+    else if (!made)
+        hmreg_fail(-EOPNOTSUPP, "memhooks: this kernel does not wipe memory at fork "
+                                "(MADV_WIPEONFORK); use userfaultfd or import");
+    return made;
+}
+
 struct hook_state *hook_state_get(void)
 {
     static struct hook_state *state;
 
     if (!state)
-        state = process_wiped(sizeof(*state));
-    if (!state && errno == ENOMEM)
-        hmreg_fail_os(errno, "hmreg has no memory for memhooks");
-    else if (!state)
-        hmreg_fail(-EOPNOTSUPP, "memhooks: this kernel does not wipe memory at fork "
-                                "(MADV_WIPEONFORK); use userfaultfd or import");
+        state = hook_state_wiped(sizeof(*state));
     return state;
 }
 

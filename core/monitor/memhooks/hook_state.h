@@ -53,6 +53,9 @@ struct hook_state {
  * another number of the process at its end than at its beginning. */
 #define HOOK_COUNT_BITS 40
 
+/* Memory that a forked child finds zeroed, never freed. NULL: as hook_state_get(). */
+void *hook_state_wiped(size_t size);
+
 /* The process's state. NULL: -ENOMEM or -EOPNOTSUPP is recorded as the last error. */
 struct hook_state *hook_state_get(void);
 

@@ -14,6 +14,7 @@
 #include "core/monitor/memhooks/hook_arch.h"
 #include "core/monitor/memhooks/hook_call.h"
 #include "core/monitor/memhooks/hook_stubs.h"
+#include "core/monitor/memhooks/own_calls.h"
 #include "core/patch/modules.h"
 
 #include <errno.h>
@@ -88,7 +89,7 @@ static int check_bypass(void)
                              "memhooks: %s (%s) changes mappings past libc; use userfaultfd or "
                              "import, or choose memhooks by name",
                              what, file[0] ? file : "in this program")
-                : 0;
+                : own_calls_check(OWN_CALLS_EACH);
 }
 
 static int fail_unsettled(void)
@@ -319,6 +320,8 @@ int memhooks_look(bool asked, uint64_t *seen)
         return rc;
     if (!asked) {
         rc = check_bypass();
+        if (rc == -EBUSY)
+            return rc; /* before what it looks at counts as looked at */
         (void)modules_are_settled(&now);
         if (has_missed_one(&before, &now))
             change_all();

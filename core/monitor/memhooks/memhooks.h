@@ -6,7 +6,8 @@
  * code. One set of hooks serves the process; they are in place while a library is open
  * that uses them. A hook runs where its caller is: in malloc with its locks held, in the dynamic
  * linker, in a signal handler; it takes no lock. Code that enters the kernel past libc is not
- * noticed.
+ * noticed; files with such code are looked for, and then the hooks are no default (bypass.h,
+ * own_calls.h).
  */
 #ifndef HMREG_CORE_MONITOR_MEMHOOKS_MEMHOOKS_H
 #define HMREG_CORE_MONITOR_MEMHOOKS_MEMHOOKS_H
@@ -15,7 +16,7 @@
 #include <stdint.h>
 
 /* Installs the hooks, or joins; each open is paired with one close. asked: by name; else the hooks
- * are refused, too, where something is known to change mappings past them (modules.h). What another
+ * are refused, too, where something is known to change mappings past them. What another
  * thread loads meanwhile may be missed: call memhooks_look() before any memory is watched.
  * -EOPNOTSUPP: not possible here; the error text names the function that cannot be hooked, and why.
  * -EBUSY: not yet, as memhooks_look(); never if asked, but where a file is being unloaded. -ENOMEM.
@@ -25,8 +26,8 @@ void memhooks_close(void);
 
 /* Code may have been loaded since the last call (GATE_LOOKING): hooks what it brought. Afterwards
  * *seen is the number of loads that this call has seen. -EBUSY: the linker is loading or unloading
- * files, so it cannot be told yet; call again. 0, or as memhooks_open(): the hooks do not notice
- * every change any more. */
+ * files, or loaded code is not all searched, so it cannot be told yet; call again. 0, or as
+ * memhooks_open(): the hooks do not notice every change any more. */
 int memhooks_look(bool asked, uint64_t *seen);
 uint64_t memhooks_loads(void);
 
