@@ -33,13 +33,17 @@ class Case(unittest.TestCase):
 
 class Gate(ctypes.Structure):
     """gate.c: what a domain of Library.verbs() waits at, here an object such as pyverbs' PD."""
-    _fields_ = [("waiting", ctypes.c_uint32), ("open", ctypes.c_uint32)]
+    _fields_ = [("waiting", ctypes.c_uint32), ("open", ctypes.c_uint32), ("passed", ctypes.c_uint32)]
 
     @property
     def pd(self):
         return ctypes.addressof(self)
 
     def reached(self):
-        """Waits until a call is at the gate, which this thread could not see if that call had the GIL."""
+        """Waits until a call is at the gate, which this thread could not see if that call had the GIL: the call gives
+        up after a minute."""
+        passed = self.passed
         while not self.waiting:
+            if self.passed != passed:
+                raise AssertionError("a call went through the closed gate: it had the GIL")
             time.sleep(0.001)

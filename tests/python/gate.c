@@ -7,9 +7,9 @@
 #include <hmreg/loopback.h>
 #include <unistd.h>
 
-/* waiting: how many calls wait. open: they may go on. Written by the test, in Python. */
+/* waiting: how many calls wait. open, which the test writes: they may go on. passed: how many did. */
 struct gate {
-    uint32_t waiting, open;
+    uint32_t waiting, open, passed;
 };
 
 #define TRIES                                                                                      \
@@ -23,6 +23,7 @@ static void pass(const struct hmreg_mr *mr, const struct hmreg_mr_info *info, vo
     __atomic_add_fetch(&gate->waiting, 1, __ATOMIC_SEQ_CST);
     for (int i = 0; i < TRIES && !__atomic_load_n(&gate->open, __ATOMIC_SEQ_CST); i++)
         usleep(1000);
+    __atomic_add_fetch(&gate->passed, 1, __ATOMIC_SEQ_CST);
     __atomic_sub_fetch(&gate->waiting, 1, __ATOMIC_SEQ_CST);
 }
 
