@@ -3,7 +3,7 @@
  * The library's constants under their C names without HMREG_, its names as arguments, and the
  * fields of a domain's configuration as keyword arguments.
  */
-#include "python/source/binding.h"
+#include "binding.h"
 
 #include <hmreg/group.h>
 #include <hmreg/loopback.h>

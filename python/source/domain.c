@@ -2,7 +2,7 @@
  *
  * hmreg.Domain: a fabric's domain, or a group of them, on which memory is registered.
  */
-#include "python/source/binding.h"
+#include "binding.h"
 
 #include <errno.h>
 #include <hmreg/group.h>

@@ -2,7 +2,7 @@
  *
  * The exception: the library's last error of the thread, copied into a Python object.
  */
-#include "python/source/binding.h"
+#include "binding.h"
 
 #include <string.h>
 

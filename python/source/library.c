@@ -3,7 +3,7 @@
  * hmreg.Library: the opened library, which opens domains. The libraries of fabrics are loaded when
  * the first domain of theirs is opened: this module needs neither libfabric nor libibverbs.
  */
-#include "python/source/binding.h"
+#include "binding.h"
 
 #include <dlfcn.h>
 #include <errno.h>

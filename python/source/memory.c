@@ -4,7 +4,7 @@
  * protocol, which forbids its exporter to move or free it; the capsule of DLPack; or a reference to
  * the object with __cuda_array_interface__. An address and a length keep nothing.
  */
-#include "python/source/binding.h"
+#include "binding.h"
 
 #include <stdlib.h>
 #include <string.h>

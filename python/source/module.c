@@ -3,7 +3,7 @@
  * The extension module hmreg._hmreg, and what its types have in common: how an object is made, used
  * by a call, closed, seen by the garbage collector and freed.
  */
-#include "python/source/binding.h"
+#include "binding.h"
 
 #include <errno.h>
 

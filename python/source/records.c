@@ -3,7 +3,7 @@
  * The structs that the library fills, as named tuples: each has the fields of its struct in the C
  * header, in this order. Enumerations are their names; an absent key is None.
  */
-#include "python/source/binding.h"
+#include "binding.h"
 
 #include <hmreg/plan.h>
 #include <hmreg/region.h>

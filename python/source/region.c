@@ -2,7 +2,7 @@
  *
  * hmreg.Region: a memory region, and the hold on its memory until it is put.
  */
-#include "python/source/binding.h"
+#include "binding.h"
 
 #include <errno.h>
 #include <hmreg/group.h>

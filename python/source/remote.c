@@ -2,7 +2,7 @@
  *
  * hmreg.Remote: a peer's region, opened from its token.
  */
-#include "python/source/binding.h"
+#include "binding.h"
 
 #include <errno.h>
 #include <hmreg/loopback.h>

@@ -25,10 +25,10 @@ class Waiting(Case):
 
     def during(self, call, *args):
         """Starts the call on a thread, which waits at the gate when this returns."""
-        results = []
+        results, passed = [], self.gate.passed
         thread = threading.Thread(target=lambda: results.append(call(*args)))
         thread.start()
-        self.gate.reached()
+        self.gate.reached(passed)
         return thread, results
 
     def test_get_gives_up_the_gil(self):

@@ -39,10 +39,9 @@ class Gate(ctypes.Structure):
     def pd(self):
         return ctypes.addressof(self)
 
-    def reached(self):
+    def reached(self, passed):
         """Waits until a call is at the gate, which this thread could not see if that call had the GIL: the call gives
-        up after a minute."""
-        passed = self.passed
+        up after a minute. passed: how many had passed before it began."""
         while not self.waiting:
             if self.passed != passed:
                 raise AssertionError("a call went through the closed gate: it had the GIL")
