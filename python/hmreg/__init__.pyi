@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 from types import TracebackType
-from typing import Any, NamedTuple, Optional, Tuple, Type, TypeVar, Union
+from typing import Any, NamedTuple, Optional, Tuple, Type, TypeVar, Union, overload
 
 Self = TypeVar("Self", bound="_Closable")
 # An object with the buffer protocol, __cuda_array_interface__ or __dlpack__(), or (address, length in bytes).
@@ -206,6 +206,11 @@ class Remote(_Closable):
 
 def open(monitor: str = "default", ifaces: int = 0, fork_max_bytes: int = 0) -> Library: ...
 def explain() -> Explanation: ...
+@overload
+def torch_hook() -> None: ...
+@overload
+def torch_hook(domain: Domain, access: int, alloc: int, free: int, /) -> Tuple[str, str, str]: ...
+def torch_stats() -> Tuple[int, int]: ...
 
 READ: int
 WRITE: int

@@ -94,6 +94,7 @@ bool library_add(PyObject *module);
 bool domain_add(PyObject *module);
 bool region_add(PyObject *module);
 bool remote_add(PyObject *module);
+bool torch_add(PyObject *module);
 
 /* A new type from its slots, to which those that all have are added, in the module. */
 PyTypeObject *type_add(PyObject *module, const char *name, size_t size, PyMethodDef *methods,

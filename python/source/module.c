@@ -129,7 +129,8 @@ PyMODINIT_FUNC PyInit__hmreg(void)
     PyObject *module = PyModule_Create(&definition);
 
     if (module && errors_add(module) && records_add(module) && constants_add(module) &&
-        library_add(module) && domain_add(module) && region_add(module) && remote_add(module))
+        library_add(module) && domain_add(module) && region_add(module) && remote_add(module) &&
+        torch_add(module))
         return module;
     Py_XDECREF(module);
     return NULL;

@@ -7,7 +7,8 @@
 #include <hmreg/loopback.h>
 #include <unistd.h>
 
-/* waiting: how many calls wait. open, which the test writes: they may go on. passed: how many did. */
+/* waiting: how many calls wait. open, which the test writes: they may go on. passed: how many did.
+ */
 struct gate {
     uint32_t waiting, open, passed;
 };
