@@ -116,14 +116,19 @@ PyObject *closed(PyObject *self, void *none);
 PyObject *domain_new(void *handle, PyObject *library, PyObject *keep);
 PyObject *remote_new(struct hmreg_remote *handle, PyObject *domain);
 
-/* Runs a statement without the GIL, counted as a use of the object. */
-#define WITHOUT_GIL(self, statement)                                                               \
+/* Runs a statement without the GIL. */
+#define UNLOCKED(statement)                                                                        \
     do {                                                                                           \
-        PyThreadState *saved_;                                                                     \
-        ((struct object *)(self))->users++;                                                        \
-        saved_ = PyEval_SaveThread();                                                              \
+        PyThreadState *saved_ = PyEval_SaveThread();                                               \
         statement;                                                                                 \
         PyEval_RestoreThread(saved_);                                                              \
+    } while (0)
+
+/* The same, counted as a use of the object. */
+#define WITHOUT_GIL(self, statement)                                                               \
+    do {                                                                                           \
+        ((struct object *)(self))->users++;                                                        \
+        UNLOCKED(statement);                                                                       \
         ((struct object *)(self))->users--;                                                        \
     } while (0)
 

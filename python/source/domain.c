@@ -23,9 +23,11 @@ static PyObject *domain_close(PyObject *self, PyObject *args)
 
     if (!domain)
         return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
-    Py_BEGIN_ALLOW_THREADS rc = hmreg_domain_close(domain);
-    Py_END_ALLOW_THREADS if (rc)((struct object *)self)->handle = domain;
-    else Py_CLEAR(((struct object *)self)->keep);
+    UNLOCKED(rc = hmreg_domain_close(domain));
+    if (rc)
+        ((struct object *)self)->handle = domain;
+    else
+        Py_CLEAR(((struct object *)self)->keep);
     return none_or_raise(rc);
 }
 
@@ -38,9 +40,8 @@ static void domain_end(PyObject *self)
     int rc;
 
     PyObject_GC_UnTrack(self);
-    Py_BEGIN_ALLOW_THREADS rc = hmreg_domain_close(object->handle);
-    Py_END_ALLOW_THREADS if (rc != -EBUSY)
-    {
+    UNLOCKED(rc = hmreg_domain_close(object->handle));
+    if (rc != -EBUSY) {
         Py_XDECREF(object->keep);
         Py_XDECREF(object->parent);
     }

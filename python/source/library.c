@@ -28,8 +28,9 @@ static PyObject *library_open(PyObject *module, PyObject *args, PyObject *keywor
         !monitor_of(monitor, &config.monitor))
         return NULL;
     config.fork_max_bytes = fork_max_bytes;
-    Py_BEGIN_ALLOW_THREADS rc = hmreg_open(&config, &lib);
-    Py_END_ALLOW_THREADS if (rc) return raise_last(rc);
+    UNLOCKED(rc = hmreg_open(&config, &lib));
+    if (rc)
+        return raise_last(rc);
     self = object_new(library_type, lib, NULL, NULL);
     if (!self)
         hmreg_close(lib);
@@ -43,8 +44,9 @@ static PyObject *library_close(PyObject *self, PyObject *args)
 
     if (!lib)
         return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
-    Py_BEGIN_ALLOW_THREADS rc = hmreg_close(lib);
-    Py_END_ALLOW_THREADS if (rc)((struct object *)self)->handle = lib;
+    UNLOCKED(rc = hmreg_close(lib));
+    if (rc)
+        ((struct object *)self)->handle = lib;
     return none_or_raise(rc);
 }
 
@@ -54,8 +56,8 @@ static void library_end(PyObject *self)
     PyTypeObject *type = Py_TYPE(self);
 
     PyObject_GC_UnTrack(self);
-    Py_BEGIN_ALLOW_THREADS hmreg_close(((struct object *)self)->handle);
-    Py_END_ALLOW_THREADS PyObject_GC_Del(self);
+    UNLOCKED(hmreg_close(((struct object *)self)->handle));
+    PyObject_GC_Del(self);
     Py_DECREF(type);
 }
 
@@ -87,8 +89,53 @@ static PyObject *library_loopback(PyObject *self, PyObject *args, PyObject *keyw
     return opened(self, rc, domain, NULL);
 }
 
-/* The address of a native object: of a number, or of an object's attribute `name`, as pyverbs' PD
- * has its in `pd`. */
+/* pyverbs' class PD, if it is loaded; NULL without an error if not. */
+static PyObject *pyverbs_class(void)
+{
+    PyObject *name = PyUnicode_FromString("pyverbs.pd"), *class = NULL;
+    PyObject *module = name ? PyImport_GetModule(name) : NULL;
+
+    if (module)
+        class = PyObject_GetAttrString(module, "PD");
+    Py_XDECREF(module);
+    Py_XDECREF(name);
+    PyErr_Clear();
+    return class;
+}
+
+/* A number that is an attribute. */
+static size_t number_at(PyObject *object, const char *name)
+{
+    PyObject *number = object ? PyObject_GetAttrString(object, name) : NULL;
+    size_t value = number ? PyLong_AsSize_t(number) : 0;
+
+    Py_XDECREF(number);
+    return value;
+}
+
+/* The pointer in pyverbs' PD, the first field behind its base's: in versions up to 44, at least,
+ * its attribute pd is the pointer itself in the place of an object, whose use crashes. That it is
+ * one says its second field, which pyverbs has too. */
+static bool pyverbs_address(PyObject *object, PyObject *class, void **out)
+{
+    struct {
+        void *context;
+        uint32_t handle;
+    } const *pd;
+    PyObject *base = PyObject_GetAttrString(class, "__base__");
+    size_t offset = number_at(base, "__basicsize__");
+
+    Py_XDECREF(base);
+    if (PyErr_Occurred())
+        return false;
+    pd = *(void *const *)((const char *)object + offset);
+    if (pd && pd->handle != number_at(object, "handle") && !PyErr_Occurred())
+        PyErr_SetString(PyExc_TypeError, "this pyverbs is unknown: pass the address of its ibv_pd");
+    *out = (void *)pd;
+    return !PyErr_Occurred();
+}
+
+/* The address of a native object: a number, or an object's attribute. */
 static bool address_of(PyObject *object, const char *name, void **out)
 {
     PyObject *number =
@@ -99,15 +146,27 @@ static bool address_of(PyObject *object, const char *name, void **out)
     return !PyErr_Occurred();
 }
 
+static bool pd_of(PyObject *object, void **out)
+{
+    PyObject *class = pyverbs_class();
+    int is_pyverbs = class ? PyObject_IsInstance(object, class) : 0;
+    bool found = is_pyverbs > 0 ? pyverbs_address(object, class, out)
+                                : !is_pyverbs && address_of(object, "pd", out);
+
+    Py_XDECREF(class);
+    return found;
+}
+
 /* A function of one of our libraries for a fabric. */
 static void *function_of(const char *file, const char *name)
 {
     void *library, *function = NULL;
 
-    Py_BEGIN_ALLOW_THREADS library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    UNLOCKED(library = dlopen(file, RTLD_NOW | RTLD_LOCAL));
     if (library)
         function = dlsym(library, name);
-    Py_END_ALLOW_THREADS if (!function) PyErr_Format(PyExc_ImportError, "%s: %s", file, dlerror());
+    if (!function)
+        PyErr_Format(PyExc_ImportError, "%s: %s", file, dlerror());
     return function;
 }
 
@@ -121,7 +180,7 @@ static PyObject *library_verbs(PyObject *self, PyObject *args, PyObject *keyword
     void *pd;
     int rc;
 
-    if (!lib || !PyArg_ParseTuple(args, "O:verbs", &object) || !address_of(object, "pd", &pd) ||
+    if (!lib || !PyArg_ParseTuple(args, "O:verbs", &object) || !pd_of(object, &pd) ||
         !config_of(keywords, &config, NULL))
         return NULL;
     *(void **)&open = function_of(HMREG_PYTHON_VERBS, "hmreg_domain_open_verbs");
@@ -282,7 +341,7 @@ static PyMethodDef methods[] = {
      "EINVAL, EBADFLAGS, ENOMEM: as hmreg_domain_open_loopback(3)."},
     {"verbs", KEYWORDS(library_verbs), METH_VARARGS | METH_KEYWORDS,
      "verbs(pd, **settings) -> Domain\n\nOpens a domain on a protection domain: the address of a "
-     "struct ibv_pd, or an object with that address as its attribute pd, such as pyverbs' PD. It "
+     "struct ibv_pd, pyverbs' PD, or an object with that address as its attribute pd. It "
      "must not be closed before the domain." CONFIG "\nHmregError: as hmreg_domain_open_verbs(3). "
      "ImportError: libhmreg-verbs, or libibverbs, is not installed."},
     {"ofi", KEYWORDS(library_ofi), METH_VARARGS | METH_KEYWORDS,

@@ -17,9 +17,12 @@ static int end(struct region *self, struct hmreg_mr *mr)
 {
     int rc = 0;
 
-    Py_BEGIN_ALLOW_THREADS if (self->explicit) rc = hmreg_mr_close(mr);
-    else hmreg_mr_put(mr);
-    Py_END_ALLOW_THREADS if (rc != -EBUSY) memory_release(&self->memory);
+    if (self->explicit)
+        UNLOCKED(rc = hmreg_mr_close(mr));
+    else
+        UNLOCKED(hmreg_mr_put(mr));
+    if (rc != -EBUSY)
+        memory_release(&self->memory);
     return rc;
 }
 

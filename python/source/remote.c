@@ -20,8 +20,7 @@ PyObject *remote_new(struct hmreg_remote *handle, PyObject *domain)
 
 static void end(struct hmreg_remote *remote)
 {
-    Py_BEGIN_ALLOW_THREADS hmreg_remote_close(remote);
-    Py_END_ALLOW_THREADS
+    UNLOCKED(hmreg_remote_close(remote));
 }
 
 static PyObject *remote_close(PyObject *self, PyObject *args)
@@ -92,6 +91,7 @@ static PyObject *remote_check(PyObject *self, PyObject *args)
 static PyObject *remote_renew(PyObject *self, PyObject *args)
 {
     struct hmreg_remote *remote;
+    PyObject *result = NULL;
     Py_buffer token;
     int rc;
 
@@ -99,11 +99,12 @@ static PyObject *remote_renew(PyObject *self, PyObject *args)
         return NULL;
     remote = handle_take(self);
     if (remote) {
-        Py_BEGIN_ALLOW_THREADS rc = hmreg_remote_renew(remote, token.buf, (size_t)token.len);
-        Py_END_ALLOW_THREADS((struct object *)self)->handle = remote;
+        UNLOCKED(rc = hmreg_remote_renew(remote, token.buf, (size_t)token.len));
+        ((struct object *)self)->handle = remote;
+        result = none_or_raise(rc);
     }
     PyBuffer_Release(&token);
-    return remote ? none_or_raise(rc) : NULL;
+    return result;
 }
 
 /* ---- loopback's transfers --------------------------------------------------------------- */

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 import errno
+import sys
+import types
 
 import hmreg
 from common import BOTH, LEN, Case
@@ -81,6 +83,22 @@ class Errors(Case):
             hmreg.explain()
         with self.fails(errno.ENOENT):
             self.lib.resume(bytearray(LEN))
+
+    def test_pyverbs_that_is_laid_out_otherwise(self):
+        class Base:
+            __slots__ = ()
+
+        class PD(Base):
+            __slots__ = ("first", "handle")
+        module = types.ModuleType("pyverbs.pd")
+        module.PD, pd = PD, PD()
+        sys.modules["pyverbs.pd"] = module
+        self.addCleanup(sys.modules.pop, "pyverbs.pd")
+        with self.fails(errno.EINVAL):  # closed
+            self.lib.verbs(pd)
+        pd.first, pd.handle = object(), 1
+        with self.assertRaisesRegex(TypeError, "unknown"):
+            self.lib.verbs(pd)
 
     def test_object_in_place_of_an_address(self):
         class Odd:
