@@ -95,8 +95,8 @@ names_no_place() {
 
 headers_are_those_of_components() {
     local expected
-    expected=$(printf '%s.h\n' hmreg cache group job plan region remote suspend table version $COMPONENTS | sort)
-    diff <(echo "$expected") <(ls "$prefix/include/hmreg" | sort)
+    expected=$(printf '%s.h\n' hmreg cache group job plan region remote suspend table version $COMPONENTS)
+    diff <(printf '%s\n' "$expected" hmreg.hpp | sort) <(ls "$prefix/include/hmreg" | sort)
 }
 
 pages_are_those_of_components() {

@@ -19,7 +19,7 @@ builds() { # FILE OUTPUT
 }
 
 example_compiles() {
-    awk '/^```c$/ { code = 1; next } /^```/ { code = 0 } code' "$SOURCE_DIR/README.md" >"$work/readme.c"
+    awk '/^```c$/ { code = 1; next } /^```/ && code { exit } code' "$SOURCE_DIR/README.md" >"$work/readme.c"
     [[ $(wc -l <"$work/readme.c") -ge 20 ]] && builds "$work/readme.c" "$work/readme"
 }
 

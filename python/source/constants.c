@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The library's constants under their C names without HMREG_, its names as arguments, and the
+ * fields of a domain's configuration as keyword arguments.
+ */
+#include "binding.h"
+
+#include <hmreg/group.h>
+#include <hmreg/loopback.h>
+#include <stddef.h>
+#include <string.h>
+
+#define CONSTANT(name)                                                                             \
+    {                                                                                              \
+#name, HMREG_##name                                                                        \
+    }
+
+static const struct {
+    const char *name;
+    uint64_t value;
+} constants[] = {
+    CONSTANT(READ),
+    CONSTANT(WRITE),
+    CONSTANT(RECV),
+    CONSTANT(SEND),
+    CONSTANT(REMOTE_READ),
+    CONSTANT(REMOTE_WRITE),
+    CONSTANT(ACCESS_LOCAL),
+    CONSTANT(ACCESS_REMOTE),
+    CONSTANT(ACCESS_ALL),
+    CONSTANT(GET_HOST),
+    CONSTANT(REG_SINGLE),
+    CONSTANT(REG_PARTS),
+    CONSTANT(DOMAIN_EXACT),
+    CONSTANT(DOMAIN_NO_CACHE),
+    CONSTANT(DOMAIN_SINGLE),
+    CONSTANT(DOMAIN_PARTS),
+    CONSTANT(GROUP_PARTIAL),
+    CONSTANT(IFACES_STARTED),
+    CONSTANT(KEY_ANY),
+    CONSTANT(LIMIT_NONE),
+    CONSTANT(POLICY_DEFAULT),
+    CONSTANT(POLICY_KEEP),
+    CONSTANT(POLICY_LAST_PUT),
+    CONSTANT(RIGHTS_EXACT),
+    CONSTANT(RIGHTS_LOCAL),
+    CONSTANT(RIGHTS_ANY),
+    CONSTANT(COVER_DEFAULT),
+    CONSTANT(COVER_EXACT),
+    CONSTANT(COVER_ALLOCATION),
+    CONSTANT(COVER_REMOTE),
+    CONSTANT(MR_LOCAL),
+    CONSTANT(MR_RAW),
+    CONSTANT(MR_VIRT_ADDR),
+    CONSTANT(MR_ALLOCATED),
+    CONSTANT(MR_PROV_KEY),
+    CONSTANT(MR_HMEM),
+    CONSTANT(ETOOSMALL),
+    CONSTANT(EOPBADSTATE),
+    CONSTANT(EBADFLAGS),
+    CONSTANT(ENOKEY),
+};
+
+bool constants_add(PyObject *module)
+{
+    for (size_t i = 0; i < sizeof(constants) / sizeof(*constants); i++) {
+        PyObject *value = PyLong_FromUnsignedLongLong(constants[i].value);
+        bool added = value && !PyModule_AddObjectRef(module, constants[i].name, value);
+
+        Py_XDECREF(value);
+        if (!added)
+            return false;
+    }
+    return !PyModule_AddStringConstant(module, "version", hmreg_version());
+}
+
+/* ---- names ------------------------------------------------------------------------------ */
+
+static bool unknown(const char *what, const char *name)
+{
+    PyErr_Format(PyExc_ValueError, "no %s is named '%s'", what, name);
+    return false;
+}
+
+bool iface_of(const char *name, enum hmreg_iface *out)
+{
+    for (int i = 0; i <= HMREG_IFACE_MAX; i++) {
+        if (strcmp(name, hmreg_iface_name((enum hmreg_iface)i)))
+            continue;
+        *out = (enum hmreg_iface)i;
+        return true;
+    }
+    return unknown("iface", name);
+}
+
+bool monitor_of(const char *name, enum hmreg_monitor *out)
+{
+    for (int i = 0; i <= HMREG_MONITOR_COUNTER; i++) {
+        if (strcmp(name, hmreg_monitor_name((enum hmreg_monitor)i)))
+            continue;
+        *out = (enum hmreg_monitor)i;
+        return true;
+    }
+    return unknown("monitor", name);
+}
+
+/* ---- a domain's configuration ----------------------------------------------------------- */
+
+#define SETTING(type, name)                                                                        \
+    {                                                                                              \
+#name, offsetof(struct type, name), sizeof(((struct type *)0)->name)                       \
+    }
+
+struct setting {
+    const char *name;
+    size_t offset, size;
+};
+
+static const struct setting of_domain[] = {
+    SETTING(hmreg_domain_config, flags),
+    SETTING(hmreg_domain_config, max_regions),
+    SETTING(hmreg_domain_config, max_bytes),
+    SETTING(hmreg_domain_config, policy),
+    SETTING(hmreg_domain_config, rights),
+    SETTING(hmreg_domain_config, cover),
+    SETTING(hmreg_domain_config, cover_max),
+    SETTING(hmreg_domain_config, key_size),
+    SETTING(hmreg_domain_config, key_first),
+    SETTING(hmreg_domain_config, key_last),
+    {NULL, 0, 0},
+};
+
+static const struct setting of_loopback[] = {
+    SETTING(hmreg_loopback_config, mr_mode),
+    SETTING(hmreg_loopback_config, iov_limit),
+    SETTING(hmreg_loopback_config, max_len),
+    {NULL, 0, 0},
+};
+
+static const struct setting *setting_of(const struct setting *settings, PyObject *name)
+{
+    for (; settings->name; settings++)
+        if (!PyUnicode_CompareWithASCIIString(name, settings->name))
+            return settings;
+    return NULL;
+}
+
+static bool set_number(void *config, const struct setting *setting, PyObject *number)
+{
+    unsigned long long value = PyLong_AsUnsignedLongLong(number);
+    uint32_t narrow = (uint32_t)value;
+
+    if (value == (unsigned long long)-1 && PyErr_Occurred())
+        return false;
+    if (setting->size == sizeof(narrow) && narrow != value) {
+        PyErr_Format(PyExc_OverflowError, "%s has 32 bits", setting->name);
+        return false;
+    }
+    memcpy((char *)config + setting->offset,
+           setting->size == sizeof(narrow) ? (void *)&narrow : (void *)&value, setting->size);
+    return true;
+}
+
+bool config_of(PyObject *keywords, struct hmreg_domain_config *config,
+               struct hmreg_loopback_config *loopback)
+{
+    const struct setting *setting;
+    PyObject *name, *number;
+    Py_ssize_t at = 0;
+
+    while (keywords && PyDict_Next(keywords, &at, &name, &number)) {
+        void *to = config;
+
+        setting = setting_of(of_domain, name);
+        if (!setting && loopback) {
+            to = loopback;
+            setting = setting_of(of_loopback, name);
+        }
+        if (!setting) {
+            PyErr_Format(PyExc_TypeError, "'%U' is no setting of this domain", name);
+            return false;
+        }
+        if (!set_number(to, setting, number))
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * hmreg.Domain: a fabric's domain, or a group of them, on which memory is registered.
+ */
+#include "binding.h"
+
+#include <errno.h>
+#include <hmreg/group.h>
+#include <hmreg/plan.h>
+#include <stdlib.h>
+
+PyTypeObject *domain_type;
+
+PyObject *domain_new(void *handle, PyObject *library, PyObject *keep)
+{
+    return object_new(domain_type, handle, library, keep);
+}
+
+static PyObject *domain_close(PyObject *self, PyObject *args)
+{
+    struct hmreg_domain *domain = handle_take(self);
+    int rc = 0;
+
+    if (!domain)
+        return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    UNLOCKED(rc = hmreg_domain_close(domain));
+    if (rc)
+        ((struct object *)self)->handle = domain;
+    else
+        Py_CLEAR(((struct object *)self)->keep);
+    return none_or_raise(rc);
+}
+
+/* No region or remote is open any more. A fabric that is still busy with a cached region keeps the
+ * domain, and so its library, and what the domain was opened on: they are never freed. */
+static void domain_end(PyObject *self)
+{
+    struct object *object = (struct object *)self;
+    PyTypeObject *type = Py_TYPE(self);
+    int rc;
+
+    PyObject_GC_UnTrack(self);
+    UNLOCKED(rc = hmreg_domain_close(object->handle));
+    if (rc != -EBUSY) {
+        Py_XDECREF(object->keep);
+        Py_XDECREF(object->parent);
+    }
+    PyObject_GC_Del(self);
+    Py_DECREF(type);
+}
+
+/* ---- regions ---------------------------------------------------------------------------- */
+
+/* Access with which the fabric writes the memory. */
+#define WRITTEN (HMREG_READ | HMREG_RECV | HMREG_REMOTE_WRITE)
+
+/* A region, not registered yet, that has its memory: it is all there before the fabric is called.
+ */
+static struct region *region_prepare(PyObject *self, PyObject *memory, uint64_t access)
+{
+    struct region *region = (struct region *)PyType_GenericAlloc(region_type, 0);
+
+    if (region && !memory_of(memory, access & WRITTEN, &region->memory)) {
+        Py_DECREF(region);
+        return NULL;
+    }
+    if (region)
+        region->object.parent = Py_NewRef(self);
+    return region;
+}
+
+static PyObject *finish(struct region *region, int rc, struct hmreg_mr *mr)
+{
+    if (rc) {
+        raise_last(rc); /* before code that freeing the buffer runs */
+        Py_DECREF(region);
+        return NULL;
+    }
+    region->object.handle = mr;
+    return (PyObject *)region;
+}
+
+static bool number_of(PyObject *object, uint64_t *out)
+{
+    *out = PyLong_AsUnsignedLongLong(object);
+    return *out != (uint64_t)-1 || !PyErr_Occurred();
+}
+
+/* Parses by hand: a hit of the cache costs less than the parser. */
+static PyObject *domain_get(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    struct hmreg_domain *domain = handle_of(self);
+    struct hmreg_mr *mr = NULL;
+    struct region *region;
+    uint64_t access;
+    int rc;
+
+    if (!domain)
+        return NULL;
+    if (count != 2) {
+        PyErr_SetString(PyExc_TypeError, "get() takes memory and access");
+        return NULL;
+    }
+    if (!number_of(args[1], &access))
+        return NULL;
+    region = region_prepare(self, args[0], access);
+    if (!region)
+        return NULL;
+    WITHOUT_GIL(self,
+                rc = hmreg_mr_get(domain, region->memory.addr, region->memory.len, access, &mr));
+    return finish(region, rc, mr);
+}
+
+static PyObject *domain_reg(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"memory", "access", "requested_key", "flags", NULL};
+    unsigned long long access, key = HMREG_KEY_ANY, flags = 0;
+    struct hmreg_domain *domain = handle_of(self);
+    struct hmreg_mr *mr = NULL;
+    struct region *region;
+    PyObject *memory;
+    int rc;
+
+    if (!domain || !PyArg_ParseTupleAndKeywords(args, keywords, "OK|KK:reg", names, &memory,
+                                                &access, &key, &flags))
+        return NULL;
+    region = region_prepare(self, memory, access);
+    if (!region)
+        return NULL;
+    region->explicit = true;
+    WITHOUT_GIL(self, rc = hmreg_mr_reg(domain, region->memory.addr, region->memory.len, access, 0,
+                                        key, flags, &mr, NULL));
+    return finish(region, rc, mr);
+}
+
+/* ---- peers' regions --------------------------------------------------------------------- */
+
+static PyObject *domain_open_remote(PyObject *self, PyObject *args)
+{
+    struct hmreg_domain *domain = handle_of(self);
+    struct hmreg_remote *remote = NULL;
+    Py_buffer token;
+    int rc;
+
+    if (!domain || !PyArg_ParseTuple(args, "y*:open_remote", &token))
+        return NULL;
+    WITHOUT_GIL(self, rc = hmreg_remote_open(domain, token.buf, (size_t)token.len, &remote));
+    PyBuffer_Release(&token);
+    return rc ? raise_last(rc) : remote_new(remote, self);
+}
+
+/* A list with a Remote or None for each rail; takes the remotes over. */
+static PyObject *rails_of(PyObject *self, struct hmreg_remote **remotes, size_t count)
+{
+    PyObject *list = PyList_New((Py_ssize_t)count);
+
+    for (size_t i = 0; i < count; i++) {
+        PyObject *rail = NULL;
+
+        if (!list)
+            hmreg_remote_close(remotes[i]);
+        else
+            rail = remotes[i] ? remote_new(remotes[i], self) : Py_NewRef(Py_None);
+        if (list && (!rail || PyList_SetItem(list, (Py_ssize_t)i, rail)))
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+static PyObject *domain_open_rails(PyObject *self, PyObject *args)
+{
+    PyObject *members = ((struct object *)self)->keep;
+    size_t count = members && PyTuple_Check(members) ? (size_t)PyTuple_Size(members) : 1;
+    struct hmreg_remote *remotes[HMREG_GROUP_MAX] = {NULL};
+    struct hmreg_domain *domain = handle_of(self);
+    Py_buffer token;
+    int rc;
+
+    if (!domain || !PyArg_ParseTuple(args, "y*:open_rails", &token))
+        return NULL;
+    WITHOUT_GIL(self,
+                rc = hmreg_remote_open_rails(domain, token.buf, (size_t)token.len, remotes, count));
+    PyBuffer_Release(&token);
+    return rc ? raise_last(rc) : rails_of(self, remotes, count);
+}
+
+/* ---- what the domain says --------------------------------------------------------------- */
+
+static PyObject *domain_info(PyObject *self, PyObject *none)
+{
+    struct hmreg_domain_info out = {.size = sizeof(out)};
+    struct hmreg_domain *domain = handle_of(self);
+    int rc = domain ? hmreg_domain_query(domain, &out) : 0;
+
+    if (!domain)
+        return NULL;
+    return rc ? raise_last(rc) : record_of(RECORD_DOMAIN, &out);
+}
+
+static PyObject *domain_stats(PyObject *self, PyObject *none)
+{
+    struct hmreg_stats out = {.size = sizeof(out)};
+    struct hmreg_domain *domain = handle_of(self);
+    int rc = 0;
+
+    if (!domain)
+        return NULL;
+    WITHOUT_GIL(self, rc = hmreg_domain_stats(domain, &out));
+    return rc ? raise_last(rc) : record_of(RECORD_STATS, &out);
+}
+
+static PyObject *domain_explain(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"iface", "device", NULL};
+    struct hmreg_explanation out = {.size = sizeof(out)};
+    struct hmreg_domain *domain = handle_of(self);
+    const char *name = "system";
+    enum hmreg_iface iface;
+    int device = HMREG_DEVICE_ANY, rc;
+
+    if (!domain ||
+        !PyArg_ParseTupleAndKeywords(args, keywords, "|si:explain", names, &name, &device) ||
+        !iface_of(name, &iface))
+        return NULL;
+    WITHOUT_GIL(self, rc = hmreg_domain_explain(domain, iface, device, &out));
+    return rc ? raise_last(rc) : record_of(RECORD_EXPLANATION, &out);
+}
+
+static PyObject *domain_plan(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"len", "iface", "device", NULL};
+    struct hmreg_plan out = {.size = sizeof(out)};
+    struct hmreg_domain *domain = handle_of(self);
+    const char *name = "system";
+    unsigned long long len;
+    enum hmreg_iface iface;
+    int device = HMREG_DEVICE_ANY, rc;
+
+    if (!domain ||
+        !PyArg_ParseTupleAndKeywords(args, keywords, "K|si:plan", names, &len, &name, &device) ||
+        !iface_of(name, &iface))
+        return NULL;
+    WITHOUT_GIL(self, rc = hmreg_domain_plan(domain, iface, device, len, &out));
+    return rc ? raise_last(rc) : record_of(RECORD_PLAN, &out);
+}
+
+static PyObject *called(PyObject *self, int (*call)(struct hmreg_domain *))
+{
+    struct hmreg_domain *domain = handle_of(self);
+    int rc = 0;
+
+    if (!domain)
+        return NULL;
+    WITHOUT_GIL(self, rc = call(domain));
+    return none_or_raise(rc);
+}
+
+static PyObject *domain_flush(PyObject *self, PyObject *none)
+{
+    return called(self, hmreg_domain_flush);
+}
+
+static PyObject *domain_progress(PyObject *self, PyObject *none)
+{
+    return called(self, hmreg_domain_progress);
+}
+
+static PyObject *domain_library(PyObject *self, void *none)
+{
+    return Py_NewRef(((struct object *)self)->parent);
+}
+
+#define FUNCTION(function) (PyCFunction)(void (*)(void)) function
+
+static PyObject *domain_exit(PyObject *self, PyObject *args)
+{
+    return leave(domain_close(self, NULL), args);
+}
+
+static PyMethodDef methods[] = {
+    {"get", FUNCTION(domain_get), METH_FASTCALL,
+     "get(memory, access) -> Region\n\nThe cached region that covers the memory, or a new one; "
+     "put() "
+     "gives it back. memory: an object with the buffer protocol, __cuda_array_interface__ or "
+     "__dlpack__(), or (address, length in bytes). access: READ, WRITE, RECV, SEND, REMOTE_READ, "
+     "REMOTE_WRITE, together by |; and GET_HOST. Until put() the memory is kept alive, but that of "
+     "an address.\nHmregError: as hmreg_mr_get(3). BufferError: the memory is read-only though "
+     "access lets the fabric write it, or not contiguous."},
+    {"reg", FUNCTION(domain_reg), METH_VARARGS | METH_KEYWORDS,
+     "reg(memory, access, requested_key=KEY_ANY, flags=0) -> Region\n\nRegisters memory, which is "
+     "not cached; put() deregisters it. Arguments as for get(); flags: REG_SINGLE or REG_PARTS.\n"
+     "HmregError: as hmreg_mr_reg(3). BufferError: as get()."},
+    {"open_remote", domain_open_remote, METH_VARARGS,
+     "open_remote(token) -> Remote\n\nOpens a peer's region by the bytes of its token. HmregError: "
+     "EINVAL, EBADMSG, EPROTONOSUPPORT, EXDEV, EHOSTUNREACH: as hmreg_remote_open(3)."},
+    {"open_rails", domain_open_rails, METH_VARARGS,
+     "open_rails(token) -> list\n\nOpens a peer's region on each member of a group: a Remote, or "
+     "None, for each. HmregError: as hmreg_remote_open_rails(3)."},
+    {"info", domain_info, METH_NOARGS, "info() -> DomainInfo\n\nWhat the domain is and requires."},
+    {"stats", domain_stats, METH_NOARGS,
+     "stats() -> Stats\n\nHits, misses, regions, bytes and times (ns) of its caches."},
+    {"explain", FUNCTION(domain_explain), METH_VARARGS | METH_KEYWORDS,
+     "explain(iface='system', device=-1) -> Explanation\n\nThe path that a registration of that "
+     "device's memory would take, and why not a better one. HmregError: ENODEV, EINVAL. "
+     "ValueError: "
+     "no such iface."},
+    {"plan", FUNCTION(domain_plan), METH_VARARGS | METH_KEYWORDS,
+     "plan(len, iface='system', device=-1) -> Plan\n\nHow len bytes would be registered, and which "
+     "limits they meet. HmregError: EINVAL, ENODEV. ValueError: no such iface."},
+    {"flush", domain_flush, METH_NOARGS,
+     "flush()\n\nDeregisters every cached region that is not in use."},
+    {"progress", domain_progress, METH_NOARGS,
+     "progress()\n\nDeregisters what has ended, on this thread: for fabrics that only the "
+     "application's threads may call."},
+    {"close", domain_close, METH_NOARGS,
+     "close()\n\nCloses the domain and deregisters its cached regions. Once more: no effect. "
+     "HmregError: EBUSY: regions or remotes are open, a group has it, or another thread is in a "
+     "call "
+     "with it. EPERM: a forked child."},
+    {"__enter__", enter, METH_NOARGS, NULL},
+    {"__exit__", domain_exit, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef getters[] = {
+    {"closed", closed, NULL, "Whether it was closed.", NULL},
+    {"library", domain_library, NULL, "The Library that opened it.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+bool domain_add(PyObject *module)
+{
+    domain_type =
+        type_add(module, "hmreg.Domain", sizeof(struct object), methods, getters, domain_end,
+                 "A domain or a group of them, of Library.loopback(), verbs(), ofi() or "
+                 "group(). It closes itself when nothing refers to it, nor to one of its "
+                 "regions or remotes, any more.");
+    return domain_type;
+}

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * hmreg.Library: the opened library, which opens domains. The libraries of fabrics are loaded when
+ * the first domain of theirs is opened: this module needs neither libfabric nor libibverbs.
+ */
+#include "binding.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <hmreg/group.h>
+#include <hmreg/loopback.h>
+#include <hmreg/suspend.h>
+
+PyTypeObject *library_type;
+
+static PyObject *library_open(PyObject *module, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"monitor", "ifaces", "fork_max_bytes", NULL};
+    struct hmreg_config config = {.size = sizeof(config)};
+    const char *monitor = "default";
+    unsigned long long fork_max_bytes = 0;
+    struct hmreg *lib = NULL;
+    PyObject *self;
+    int rc;
+
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|sIK:open", names, &monitor, &config.ifaces,
+                                     &fork_max_bytes) ||
+        !monitor_of(monitor, &config.monitor))
+        return NULL;
+    config.fork_max_bytes = fork_max_bytes;
+    UNLOCKED(rc = hmreg_open(&config, &lib));
+    if (rc)
+        return raise_last(rc);
+    self = object_new(library_type, lib, NULL, NULL);
+    if (!self)
+        hmreg_close(lib);
+    return self;
+}
+
+static PyObject *library_close(PyObject *self, PyObject *args)
+{
+    struct hmreg *lib = handle_take(self);
+    int rc = 0;
+
+    if (!lib)
+        return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    UNLOCKED(rc = hmreg_close(lib));
+    if (rc)
+        ((struct object *)self)->handle = lib;
+    return none_or_raise(rc);
+}
+
+/* No domain is open any more: each would refer to its library. */
+static void library_end(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+
+    PyObject_GC_UnTrack(self);
+    UNLOCKED(hmreg_close(((struct object *)self)->handle));
+    PyObject_GC_Del(self);
+    Py_DECREF(type);
+}
+
+/* ---- domains ---------------------------------------------------------------------------- */
+
+static PyObject *opened(PyObject *self, int rc, struct hmreg_domain *domain, PyObject *keep)
+{
+    PyObject *result;
+
+    if (rc)
+        return raise_last(rc);
+    result = domain_new(domain, self, keep);
+    if (!result)
+        hmreg_domain_close(domain);
+    return result;
+}
+
+static PyObject *library_loopback(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config)};
+    struct hmreg_loopback_config loopback = {.size = sizeof(loopback)};
+    struct hmreg_domain *domain = NULL;
+    struct hmreg *lib = handle_of(self);
+    int rc;
+
+    if (!lib || !PyArg_ParseTuple(args, ":loopback") || !config_of(keywords, &config, &loopback))
+        return NULL;
+    WITHOUT_GIL(self, rc = hmreg_domain_open_loopback(lib, &loopback, &config, &domain));
+    return opened(self, rc, domain, NULL);
+}
+
+/* pyverbs' class PD, if it is loaded; NULL without an error if not. */
+static PyObject *pyverbs_class(void)
+{
+    PyObject *name = PyUnicode_FromString("pyverbs.pd"), *class = NULL;
+    PyObject *module = name ? PyImport_GetModule(name) : NULL;
+
+    if (module)
+        class = PyObject_GetAttrString(module, "PD");
+    Py_XDECREF(module);
+    Py_XDECREF(name);
+    PyErr_Clear();
+    return class;
+}
+
+/* A number that is an attribute. */
+static size_t number_at(PyObject *object, const char *name)
+{
+    PyObject *number = object ? PyObject_GetAttrString(object, name) : NULL;
+    size_t value = number ? PyLong_AsSize_t(number) : 0;
+
+    Py_XDECREF(number);
+    return value;
+}
+
+/* The pointer in pyverbs' PD, the first field behind its base's: in versions up to 44, at least,
+ * its attribute pd is the pointer itself in the place of an object, whose use crashes. That it is
+ * one says its second field, which pyverbs has too. */
+static bool pyverbs_address(PyObject *object, PyObject *class, void **out)
+{
+    struct {
+        void *context;
+        uint32_t handle;
+    } const *pd;
+    PyObject *base = PyObject_GetAttrString(class, "__base__");
+    size_t offset = number_at(base, "__basicsize__");
+
+    Py_XDECREF(base);
+    if (PyErr_Occurred())
+        return false;
+    pd = *(void *const *)((const char *)object + offset);
+    if (pd && pd->handle != number_at(object, "handle") && !PyErr_Occurred())
+        PyErr_SetString(PyExc_TypeError, "this pyverbs is unknown: pass the address of its ibv_pd");
+    *out = (void *)pd;
+    return !PyErr_Occurred();
+}
+
+/* The address of a native object: a number, or an object's attribute. */
+static bool address_of(PyObject *object, const char *name, void **out)
+{
+    PyObject *number =
+        PyLong_Check(object) ? Py_NewRef(object) : PyObject_GetAttrString(object, name);
+
+    *out = number ? PyLong_AsVoidPtr(number) : NULL;
+    Py_XDECREF(number);
+    return !PyErr_Occurred();
+}
+
+static bool pd_of(PyObject *object, void **out)
+{
+    PyObject *class = pyverbs_class();
+    int is_pyverbs = class ? PyObject_IsInstance(object, class) : 0;
+    bool found = is_pyverbs > 0 ? pyverbs_address(object, class, out)
+                                : !is_pyverbs && address_of(object, "pd", out);
+
+    Py_XDECREF(class);
+    return found;
+}
+
+/* A function of one of our libraries for a fabric. */
+static void *function_of(const char *file, const char *name)
+{
+    void *library, *function = NULL;
+
+    UNLOCKED(library = dlopen(file, RTLD_NOW | RTLD_LOCAL));
+    if (library)
+        function = dlsym(library, name);
+    if (!function)
+        PyErr_Format(PyExc_ImportError, "%s: %s", file, dlerror());
+    return function;
+}
+
+static PyObject *library_verbs(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    int (*open)(struct hmreg *, void *, const struct hmreg_domain_config *, struct hmreg_domain **);
+    struct hmreg_domain_config config = {.size = sizeof(config)};
+    struct hmreg_domain *domain = NULL;
+    struct hmreg *lib = handle_of(self);
+    PyObject *object;
+    void *pd;
+    int rc;
+
+    if (!lib || !PyArg_ParseTuple(args, "O:verbs", &object) || !pd_of(object, &pd) ||
+        !config_of(keywords, &config, NULL))
+        return NULL;
+    *(void **)&open = function_of(HMREG_PYTHON_VERBS, "hmreg_domain_open_verbs");
+    if (!open)
+        return NULL;
+    WITHOUT_GIL(self, rc = open(lib, pd, &config, &domain));
+    return opened(self, rc, domain, object);
+}
+
+static PyObject *library_ofi(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    int (*open)(struct hmreg *, void *, const void *, const struct hmreg_domain_config *,
+                struct hmreg_domain **);
+    struct hmreg_domain_config config = {.size = sizeof(config)};
+    struct hmreg_domain *domain = NULL;
+    struct hmreg *lib = handle_of(self);
+    PyObject *object, *described;
+    void *fid, *info;
+    int rc;
+
+    if (!lib || !PyArg_ParseTuple(args, "OO:ofi", &object, &described) ||
+        !address_of(object, "domain", &fid) || !address_of(described, "info", &info) ||
+        !config_of(keywords, &config, NULL))
+        return NULL;
+    *(void **)&open = function_of(HMREG_PYTHON_OFI, "hmreg_domain_open_ofi");
+    if (!open)
+        return NULL;
+    WITHOUT_GIL(self, rc = open(lib, fid, info, &config, &domain));
+    return opened(self, rc, domain, object);
+}
+
+/* The handles of a tuple's domains. */
+static bool members_of(PyObject *tuple, struct hmreg_domain **members, size_t *count)
+{
+    *count = (size_t)PyTuple_Size(tuple);
+    if (*count > HMREG_GROUP_MAX) {
+        raise_own(-EINVAL, "a group has at most 64 members");
+        return false;
+    }
+    for (size_t i = 0; i < *count; i++) {
+        PyObject *member = PyTuple_GetItem(tuple, (Py_ssize_t)i);
+
+        if (!PyObject_TypeCheck(member, domain_type)) {
+            PyErr_SetString(PyExc_TypeError, "a group's members are Domains");
+            return false;
+        }
+        members[i] = handle_of(member);
+        if (!members[i])
+            return false;
+    }
+    return true;
+}
+
+/* Opening a group waits for nothing, so that no thread can close a member meanwhile. */
+static PyObject *library_group(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config)};
+    struct hmreg_group_config group = {.size = sizeof(group), .domain = &config};
+    struct hmreg_domain *members[HMREG_GROUP_MAX], *domain = NULL;
+    PyObject *list, *tuple, *result = NULL;
+    struct hmreg *lib = handle_of(self);
+    size_t count;
+    int rc;
+
+    if (!lib || !PyArg_ParseTuple(args, "O|I:group", &list, &group.flags) ||
+        !config_of(keywords, &config, NULL))
+        return NULL;
+    tuple = PySequence_Tuple(list);
+    if (tuple && members_of(tuple, members, &count)) {
+        rc = hmreg_group_open(lib, members, count, &group, &domain);
+        result = opened(self, rc, domain, tuple);
+    }
+    Py_XDECREF(tuple);
+    return result;
+}
+
+/* ---- memory ----------------------------------------------------------------------------- */
+
+static int resume(struct hmreg *lib, const void *addr, size_t len)
+{
+    return hmreg_resume(lib, addr, len, NULL);
+}
+
+static PyObject *with_range(PyObject *self, PyObject *object,
+                            int (*call)(struct hmreg *, const void *, size_t))
+{
+    struct hmreg *lib = handle_of(self);
+    struct memory memory;
+    PyObject *result;
+    int rc;
+
+    if (!lib || !memory_of(object, false, &memory))
+        return NULL;
+    WITHOUT_GIL(self, rc = call(lib, memory.addr, memory.len));
+    result = none_or_raise(rc); /* before code that freeing the buffer runs */
+    memory_release(&memory);
+    return result;
+}
+
+static PyObject *library_invalidate(PyObject *self, PyObject *object)
+{
+    return with_range(self, object, hmreg_invalidate);
+}
+
+static PyObject *library_suspend(PyObject *self, PyObject *object)
+{
+    return with_range(self, object, hmreg_suspend);
+}
+
+static PyObject *library_resume(PyObject *self, PyObject *object)
+{
+    return with_range(self, object, resume);
+}
+
+static PyObject *library_query(PyObject *self, PyObject *object)
+{
+    struct hmreg_mem_info out = {.size = sizeof(out)};
+    struct hmreg *lib = handle_of(self);
+    struct memory memory;
+    PyObject *result;
+    int rc;
+
+    if (!lib || !memory_of(object, false, &memory))
+        return NULL;
+    WITHOUT_GIL(self, rc = hmreg_query(lib, memory.addr, memory.len, &out));
+    result = rc ? raise_last(rc) : record_of(RECORD_MEMORY, &out);
+    memory_release(&memory);
+    return result;
+}
+
+static PyObject *library_monitor(PyObject *self, PyObject *none)
+{
+    struct hmreg_monitor_info out = {.size = sizeof(out)};
+    struct hmreg *lib = handle_of(self);
+    int rc = lib ? hmreg_monitor_query(lib, &out) : 0;
+
+    if (!lib)
+        return NULL;
+    return rc ? raise_last(rc) : record_of(RECORD_MONITOR, &out);
+}
+
+#define CONFIG                                                                                     \
+    "\n\nSettings are those of struct hmreg_domain_config: flags, max_regions, max_bytes (0: the " \
+    "library's default), policy, rights, cover, cover_max, key_size (bytes), key_first, key_last."
+
+#define KEYWORDS(function) (PyCFunction)(void (*)(void)) function
+
+static PyObject *library_exit(PyObject *self, PyObject *args)
+{
+    return leave(library_close(self, NULL), args);
+}
+
+static PyMethodDef methods[] = {
+    {"loopback", KEYWORDS(library_loopback), METH_VARARGS | METH_KEYWORDS,
+     "loopback(**settings) -> Domain\n\nOpens a domain that needs no fabric: its peers are "
+     "loopback "
+     "domains of this process." CONFIG " Also mr_mode, iov_limit and max_len (bytes).\nHmregError: "
+     "EINVAL, EBADFLAGS, ENOMEM: as hmreg_domain_open_loopback(3)."},
+    {"verbs", KEYWORDS(library_verbs), METH_VARARGS | METH_KEYWORDS,
+     "verbs(pd, **settings) -> Domain\n\nOpens a domain on a protection domain: the address of a "
+     "struct ibv_pd, pyverbs' PD, or an object with that address as its attribute pd. It "
+     "must not be closed before the domain." CONFIG "\nHmregError: as hmreg_domain_open_verbs(3). "
+     "ImportError: libhmreg-verbs, or libibverbs, is not installed."},
+    {"ofi", KEYWORDS(library_ofi), METH_VARARGS | METH_KEYWORDS,
+     "ofi(domain, info, **settings) -> Domain\n\nOpens a domain on libfabric: the addresses of the "
+     "struct fid_domain and of the struct fi_info that it was opened with. It must not be closed "
+     "before the domain." CONFIG "\nHmregError: as hmreg_domain_open_ofi(3). ImportError: "
+     "libhmreg-ofi, or libfabric, is not installed."},
+    {"group", KEYWORDS(library_group), METH_VARARGS | METH_KEYWORDS,
+     "group(members, flags=0, /, **settings) -> Domain\n\nOpens a group of up to 64 domains, with "
+     "which "
+     "memory is registered as with one. flags: GROUP_PARTIAL or 0." CONFIG
+     "\nHmregError: EINVAL, EBADFLAGS, EOPNOTSUPP, ENOMEM: as "
+     "hmreg_group_open(3)."},
+    {"query", library_query, METH_O,
+     "query(memory) -> MemoryInfo\n\nWhat the memory is. HmregError: EINVAL, ERANGE, EFAULT, "
+     "EOPNOTSUPP, EIO, EEXIST: as hmreg_query(3)."},
+    {"monitor", library_monitor, METH_NOARGS,
+     "monitor() -> MonitorInfo\n\nThe monitor of host memory, and why it is not a better one."},
+    {"invalidate", library_invalidate, METH_O,
+     "invalidate(memory)\n\nInvalidates every cached region that overlaps the memory, in all "
+     "domains. HmregError: EINVAL: the range is empty or wraps."},
+    {"suspend", library_suspend, METH_O,
+     "suspend(memory)\n\nEnds every registration that touches the memory, which may then be "
+     "unmapped, until resume(). End all transfers before.\nHmregError: EBUSY, EOPNOTSUPP, ENOMEM: "
+     "as hmreg_suspend(3)."},
+    {"resume", library_resume, METH_O,
+     "resume(memory)\n\nRegisters the regions of a suspended range anew, by the memory that is "
+     "there "
+     "now. Their keys and tokens are new. Regions of a caller's dmabuf cannot be resumed.\n"
+     "HmregError: ENOENT: no such range is suspended. Others as hmreg_resume(3)."},
+    {"close", library_close, METH_NOARGS,
+     "close()\n\nCloses the library. Once more: no effect. HmregError: EBUSY: domains are open. "
+     "EPERM: a forked child of the process that opened it."},
+    {"__enter__", enter, METH_NOARGS, NULL},
+    {"__exit__", library_exit, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef getters[] = {
+    {"closed", closed, NULL, "Whether it was closed.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMethodDef open_function = {
+    "open", KEYWORDS(library_open), METH_VARARGS | METH_KEYWORDS,
+    "open(monitor='default', ifaces=0, fork_max_bytes=0) -> Library\n\nOpens the library. monitor: "
+    "'default', 'counter', 'memhooks', 'userfaultfd', 'import' or 'disabled'. ifaces: a bit of "
+    "each "
+    "runtime to start now, or IFACES_STARTED; 0: each at the first need. fork_max_bytes: bytes of "
+    "idle regions that os.fork() may copy; 0: the default.\nHmregError: EINVAL, EOPNOTSUPP, EPERM, "
+    "ENOSYS, ENOENT, EACCES and others, as hmreg_open(3). ValueError: no such monitor."};
+
+bool library_add(PyObject *module)
+{
+    PyObject *open = PyCFunction_NewEx(&open_function, NULL, NULL);
+    bool added = open && !PyModule_AddObjectRef(module, "open", open);
+
+    Py_XDECREF(open);
+    library_type =
+        type_add(module, "hmreg.Library", sizeof(struct object), methods, getters, library_end,
+                 "The opened library. It closes itself when nothing refers to it or to "
+                 "one of its domains any more.");
+    return added && library_type;
+}

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""The Python that documents show runs."""
+import contextlib
+import io
+import os
+import re
+import unittest
+
+import hmreg
+
+SOURCE = os.environ["SOURCE_DIR"]
+
+
+def blocks(document):
+    with open(os.path.join(SOURCE, document), encoding="utf-8") as file:
+        return re.findall(r"^```python\n(.*?)^```", file.read(), re.S | re.M)
+
+
+def printed(code):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        exec(compile(code, "document", "exec"), {})
+    return output.getvalue()
+
+
+class Documents(unittest.TestCase):
+    def test_page(self):
+        transfer, error = blocks("docs/python.md")
+        self.assertEqual(printed(transfer), "bytearray(b'hello') 1\n")
+        self.assertIn("it must have", printed(error))
+
+    def test_readme(self):
+        code, = blocks("README.md")
+        self.assertLessEqual(len(code.splitlines()), 15)
+        names, buffer = {}, bytearray(100)
+        exec(code, names)
+        with hmreg.open() as lib, lib.loopback() as domain:
+            def serve(token):
+                with domain.open_remote(token) as remote:
+                    remote.write(b"peer")
+            names["share"](domain, buffer, serve)
+        self.assertEqual(buffer[:4], b"peer")
+
+    def test_docstring(self):
+        sent = []
+        code = re.search(r"\n    with .*?\n\n", hmreg.__doc__, re.S).group().replace("\n    ", "\n")
+        exec(code, {"hmreg": hmreg, "buffer": bytearray(100), "send_to_peer": sent.append})
+        self.assertEqual(len(sent), 1)
