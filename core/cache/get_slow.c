@@ -603,6 +603,8 @@ bool get_may_share(struct hmreg_domain *domain, const struct request *request)
 
 int get_check(const struct hmreg_domain *domain)
 {
+    if (domain_is_lost(domain))
+        return domain_fail_lost(domain);
     if (domain->caps.async)
         return hmreg_fail(-EOPNOTSUPP, "registrations of this domain complete in an event queue "
                                        "that the application reads: use hmreg_mr_reg()");

@@ -526,6 +526,8 @@ int register_one(struct layout *layout, const struct request *request, const str
     struct attempt attempt; /* not cleared: why takes most of it, see begin_reason() */
     int rc;
 
+    if (domain_is_lost(domain))
+        return domain_fail_lost(domain);
     attempt.domain = domain;
     attempt.layout = layout;
     attempt.request = request;
