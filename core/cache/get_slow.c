@@ -564,6 +564,7 @@ static int get_uncancelled(struct get *get, bool caching, struct hmreg_mr **out)
     int rc = get_rounds(get, caching, out), refused;
 
     put_discarded(get);
+    region_settle_lost(get->domain);
     if (rc != -EFAULT || !get->assumed)
         return rc;
     refused = request_resolve(get->domain, get->request, get->found); /* in words */

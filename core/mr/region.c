@@ -596,3 +596,10 @@ int region_fill(struct layout *layout, struct hmreg_mr *mr)
     hmreg_error_unguard(&guard, !rc);
     return rc;
 }
+
+void region_settle_lost(struct hmreg_domain *domain)
+{
+    for (size_t i = 0; i < group_rails(domain); i++)
+        if (domain_is_lost(group_rail(domain, i)))
+            lost_settle(group_rail(domain, i));
+}

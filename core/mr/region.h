@@ -26,6 +26,10 @@ void region_free(struct hmreg_mr *mr);
  */
 int region_fill(struct layout *layout, struct hmreg_mr *mr);
 
+/* Where the registrations before have found that the domain, or a member of it, is lost: ends its
+ * idle regions. Called with no region of it being registered by this thread. */
+void region_settle_lost(struct hmreg_domain *domain);
+
 /* The steps of region_fill(), for a job, whose threads register the parts: see core/mr/filling.h.
  */
 

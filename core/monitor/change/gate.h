@@ -55,13 +55,13 @@ struct gate {
     const struct gate_counts *counts; /* with GATE_COUNTED */
 };
 
-#define GATE_READING  1u  /* the kernel's events are being read */
-#define GATE_LIVE     2u  /* the process is the one that opened the domain */
-#define GATE_REAP     4u  /* the next call of the domain has retired entries to free */
-#define GATE_PENDING  8u  /* a change has been pushed that the domain has not read */
-#define GATE_DRAINING 16u /* the domain is reading changes */
-#define GATE_LOOKING  32u /* code may have been loaded that changes memory unnoticed */
-#define GATE_COUNTED  64u /* changes of memory that the monitor watches are counted */
+#define GATE_READING  1u   /* the kernel's events are being read */
+#define GATE_LIVE     2u   /* the process is the one that opened the domain */
+#define GATE_REAP     4u   /* the next call of the domain has retired entries to free */
+#define GATE_PENDING  8u   /* a change has been pushed that the domain has not read */
+#define GATE_DRAINING 16u  /* the domain is reading changes */
+#define GATE_LOOKING  32u  /* code may have been loaded that changes memory unnoticed */
+#define GATE_COUNTED  64u  /* changes of memory that the monitor watches are counted */
 #define GATE_LOST     128u /* the domain is lost: no hits any more */
 
 #define GATE_QUEUED (GATE_PENDING | GATE_DRAINING)
