@@ -363,6 +363,8 @@ void cache_set_end_lost(struct hmreg_domain *domain)
 {
     struct cache_set *set = domain->caches;
 
+    if (set->shown)
+        atomic_store_explicit(&set->shown->lost, 1, memory_order_relaxed);
     cache_unpublish_all(&set->pool);
     retry_busy(set, UINT_MAX);
     cache_examine(&set->pool, UINT_MAX);

@@ -239,7 +239,9 @@ int hmreg_domain_query(struct hmreg_domain *domain, struct hmreg_domain_info *ou
     struct hmreg_domain_info info = {0};
     int rc = domain_check(domain);
 
-    rc = rc ? rc : validate_out(out, sizeof(info), "struct hmreg_domain_info");
+    rc = rc ? rc
+            : validate_out(out, offsetof(struct hmreg_domain_info, lost),
+                           "struct hmreg_domain_info");
     if (rc)
         return rc;
     snprintf(info.provider, sizeof(info.provider), "%s", domain->ops.name);
@@ -250,6 +252,8 @@ int hmreg_domain_query(struct hmreg_domain *domain, struct hmreg_domain_info *ou
     info.max_len = domain->caps.max_len;
     snprintf(info.nic, sizeof(info.nic), "%s", domain->caps.nic);
     info.pci = domain->caps.pci;
+    if (domain_is_lost(domain))
+        snprintf(info.lost, sizeof(info.lost), "%s", domain->lost.why);
     cache_set_limits(domain->caches, &info.max_regions, &info.max_bytes);
     validate_copy_out(out, &info, sizeof(info));
     return 0;

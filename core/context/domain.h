@@ -8,14 +8,27 @@
 
 #include "core/context/context.h"
 #include "core/context/keys.h"
-#include "core/context/lost.h"
 #include "core/contract/provider.h"
 
 #include <stdatomic.h>
 
 struct cache_set;
+struct gate;
 struct group;
 struct room;
+
+#define LOST_WHY_BYTES 256
+
+/* Whether the domain is lost: see core/context/lost.h. */
+struct lost {
+    pthread_mutex_t lock;     /* guards why until `is` is set, after which it stays */
+    char why[LOST_WHY_BYTES]; /* never empty */
+    atomic_bool is, settled;
+    struct gate *gate; /* of the domain's caches */
+    void (*end_idle)(struct hmreg_domain *domain);
+    /* Of a member of groups, set by core/group: withdraws it from each of them. NULL: none. */
+    void (*group_lost)(struct hmreg_domain *member, const char *why);
+};
 
 /* Registrations that are still to be ended: see core/mr/undone.h. */
 struct undone {

@@ -7,7 +7,6 @@
 #include "core/base/error.h"
 #include "core/base/failure.h"
 #include "core/base/uncancelled.h"
-#include "core/context/domain.h"
 #include "core/monitor/change/gate.h"
 
 #include <hmreg/lost.h>

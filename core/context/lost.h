@@ -11,24 +11,7 @@
 #ifndef HMREG_CORE_CONTEXT_LOST_H
 #define HMREG_CORE_CONTEXT_LOST_H
 
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-
-struct gate;
-struct hmreg_domain;
-
-#define LOST_WHY_BYTES 256
-
-struct lost {
-    pthread_mutex_t lock;     /* guards why until `is` is set, after which it stays */
-    char why[LOST_WHY_BYTES]; /* never empty */
-    atomic_bool is, settled;
-    struct gate *gate; /* of the domain's caches */
-    void (*end_idle)(struct hmreg_domain *domain);
-    /* Of a member of groups, set by core/group: withdraws it from each of them. NULL: none. */
-    void (*group_lost)(struct hmreg_domain *member, const char *why);
-};
+#include "core/context/domain.h"
 
 bool domain_is_lost(const struct hmreg_domain *domain);
 

@@ -9,7 +9,7 @@
 
 #include "core/base/clock_list.h"
 #include "core/base/itree.h"
-#include "core/context/domain.h"
+#include "core/context/lost.h"
 #include "core/base/mapping.h"
 
 /* The reasons why paths refused a range, in the order tried. */

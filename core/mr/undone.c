@@ -9,7 +9,6 @@
 
 #include "core/base/error.h"
 #include "core/base/thread.h"
-#include "core/context/lost.h"
 #include "core/group/group.h"
 
 #include <errno.h>

@@ -95,7 +95,7 @@ names_no_place() {
 
 headers_are_those_of_components() {
     local expected
-    expected=$(printf '%s.h\n' hmreg cache group job plan region remote suspend table version $COMPONENTS | sort)
+    expected=$(printf '%s.h\n' hmreg cache group job lost plan region remote suspend table version $COMPONENTS | sort)
     diff <(echo "$expected") <(ls "$prefix/include/hmreg" | sort)
 }
 

@@ -8,6 +8,7 @@
 #include "tests/support/failing_allocation.h"
 #include "tests/support/vendors.h"
 
+#include "core/cache/cache_set.h"
 #include "core/mr/region.h"
 
 #include <hmreg/group.h>
@@ -219,6 +220,21 @@ TEST(lost__wrong_domain__inval)
     assert_ok(hmreg_domain_close(group));
 }
 
+TEST(lost__query_and_stats__say_so)
+{
+    struct hmreg_domain_info info = {.size = sizeof(info)};
+
+    begin();
+    assert_ok(hmreg_domain_query(lost, &info));
+    assert_string_equal(info.lost, "");
+    assert_int_equal(lost->caches->shown->lost, 0);
+    assert_ok(hmreg_domain_lost(lost, "port 1 is down"));
+    assert_ok(hmreg_domain_query(lost, &info));
+    assert_string_equal(info.lost, "port 1 is down");
+    assert_int_equal(lost->caches->shown->lost, 1);
+    assert_int_equal(alive->caches->shown->lost, 0);
+}
+
 /* ---- ends ------------------------------------------------------------------------------- */
 
 static void await_regions(unsigned count)
@@ -243,6 +259,29 @@ TEST(lost__idle_held_and_explicit__each_ends_in_its_time)
     assert_ok(hmreg_mr_close(explicit));
     await_regions(0);
     close_lost();
+}
+
+TEST(lost__composite_of_device_memory__each_part_ends)
+{
+    char *there[2];
+    struct hmreg_segment segments[2] = {{.kind = HMREG_SEGMENT_MEMORY}};
+    struct hmreg_mr *mr = NULL;
+
+    vendors_reset();
+    begin();
+    for (size_t i = 0; i < 2; i++) {
+        there[i] = vendor_memory(HMREG_IFACE_CUDA, 0, HMREG_MEM_DEVICE, PAGE);
+        segments[i].u.memory = (struct iovec){there[i], PAGE};
+    }
+    assert_ok(hmreg_mr_regsgl(lost, segments, 2, RIGHTS, 0, HMREG_KEY_ANY, 0, &mr, NULL));
+    assert_int_equal(counter.regions, 2);
+    assert_ok(hmreg_domain_lost(lost, "gone"));
+    assert_int_equal(counter.regions, 2);
+    assert_ok(hmreg_mr_close(mr));
+    close_lost();
+    assert_int_equal(counter.regions, 0);
+    vendor_memory_free(there[0]);
+    vendor_memory_free(there[1]);
 }
 
 TEST(lost__held_region__packs_no_token)
