@@ -448,6 +448,23 @@ void cache_drain_all(struct cache_pool *pool)
         ;
 }
 
+/* By a notice that leaves held regions their rights. */
+void cache_unpublish_all(struct cache_pool *pool)
+{
+    const struct change all = {.start = 0, .end = UINT64_MAX, .source = CHANGE_VENDOR};
+    bool done = false;
+
+    while (!done) {
+        unsigned room = CACHE_BATCH;
+
+        pthread_mutex_lock(&pool->lock);
+        done = cuts_apply(pool, &all, &room);
+        cuts_unpublish_any(pool, CACHE_BATCH);
+        done = done && !atomic_load(&pool->cuts);
+        pthread_mutex_unlock(&pool->lock);
+    }
+}
+
 /* Of one tree. *found: whether *out is set. */
 static void first_in(const struct itree *tree, uint64_t start, uint64_t end, bool *found,
                      struct span *out)

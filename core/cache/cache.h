@@ -84,6 +84,8 @@ bool cache_release_checked(struct cache_pool *pool, struct hmreg_mr *entry, stru
  * one batch of entries at a time. */
 bool cache_drain(struct cache_pool *pool);
 void cache_drain_all(struct cache_pool *pool);
+/* Unpublishes every entry, and lets none that is being registered be published. */
+void cache_unpublish_all(struct cache_pool *pool);
 /* Finds the lowest range of a live or pending entry that touches [start, end). False: there is
  * none. */
 bool cache_first_in(struct cache *cache, uint64_t start, uint64_t end, struct span *out);

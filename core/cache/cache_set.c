@@ -347,16 +347,6 @@ static bool free_retired(struct cache_set *set, unsigned most)
     return count;
 }
 
-void cache_set_free_unpublished(struct cache_set *set)
-{
-    sync_all(set);
-    reaper_pause(&set->reaper);
-    cache_examine(&set->pool, UINT_MAX);
-    while (free_retired(set, REAPED))
-        ;
-    reaper_resume(&set->reaper);
-}
-
 /* Retries at most `limit` busy entries. */
 static void retry_busy(struct cache_set *set, unsigned limit)
 {
@@ -366,6 +356,35 @@ static void retry_busy(struct cache_set *set, unsigned limit)
     for (tries = tries < limit ? tries : limit; tries; tries--)
         if (cache_take(&set->pool, &set->pool.busy, &entry, 1))
             cache_set_free_entry(set, entry);
+}
+
+/* Without reaper_pause(): the reaper may be inside the fabric, and may not come back. */
+void cache_set_end_lost(struct hmreg_domain *domain)
+{
+    struct cache_set *set = domain->caches;
+
+    if (set->shown)
+        atomic_store_explicit(&set->shown->lost, 1, memory_order_relaxed);
+    cache_unpublish_all(&set->pool);
+    retry_busy(set, UINT_MAX);
+    cache_examine(&set->pool, UINT_MAX);
+    while (free_retired(set, REAPED))
+        ;
+    undone_retry(domain, UINT_MAX);
+}
+
+void cache_set_free_unpublished(struct cache_set *set)
+{
+    if (domain_is_lost(set->domain)) {
+        cache_set_end_lost(set->domain);
+        return;
+    }
+    sync_all(set);
+    reaper_pause(&set->reaper);
+    cache_examine(&set->pool, UINT_MAX);
+    while (free_retired(set, REAPED))
+        ;
+    reaper_resume(&set->reaper);
 }
 
 /* Retries one busy entry only: there may be many, and each try may cost a system call. */

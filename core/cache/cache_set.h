@@ -84,6 +84,9 @@ void cache_set_retire(struct cache_set *set);
  * busy in the fabric. */
 unsigned cache_set_flush(struct cache_set *set);
 
+/* Ends all regions of a lost domain: idle ones now, others with their last put. */
+void cache_set_end_lost(struct hmreg_domain *domain);
+
 /* join: other domains may evict regions here from now on, when all caches together are full. leave:
  * they no longer may; it waits for those that do. */
 void cache_set_join(struct cache_set *set);

@@ -58,8 +58,11 @@ int hmreg_domain_create(struct hmreg *lib, const struct provider_ops *ops,
         goto free_domain;
     }
     domain->make_room = room_make;
+    pthread_mutex_init(&domain->lost.lock, NULL);
+    domain->lost.gate = domain->caches->pool.thread_caches.gate;
+    domain->lost.end_idle = cache_set_end_lost;
     keys_init(&domain->keys, domain->key_size, domain->key_first, domain->key_last);
-    pthread_mutex_init(&domain->undone.lock, NULL);
+    undone_init(&domain->undone);
     pthread_mutex_init(&domain->origins.lock, NULL);
     pthread_cond_init(&domain->origins.changed, NULL);
     atomic_fetch_add(&lib->domains, 1);
@@ -111,6 +114,29 @@ static int check_closed(struct hmreg_domain *domain, unsigned owners)
     return held.count ? fail_held(&held) : 0;
 }
 
+/* The reaper may be inside the fabric of a lost domain, in a call that began before. */
+static int check_reaper(const struct hmreg_domain *domain)
+{
+    if (!domain_is_lost(domain) || !atomic_load(&domain->caches->reaping))
+        return 0;
+    return hmreg_fail(-EBUSY,
+                      "the domain is lost (%s), and the fabric has not returned from deregistering "
+                      "a cached region, which began before: close the domain again later",
+                      domain->lost.why);
+}
+
+/* Waits for no device. */
+static int fail_lost_left(struct hmreg_domain *domain)
+{
+    unsigned inside = atomic_load(&domain->undone.inside);
+
+    return hmreg_fail(-EBUSY,
+                      "the domain is lost (%s), and %u of its registrations are not deregistered "
+                      "yet%s: close the domain again later",
+                      domain->lost.why, undone_left(domain),
+                      inside ? ", since the fabric's call for one of them has not returned" : "");
+}
+
 /* Deregisters the domain's cached regions, so that it can end. -EBUSY: it stays open. */
 static int stop(struct hmreg_domain *domain, unsigned owners)
 {
@@ -118,14 +144,18 @@ static int stop(struct hmreg_domain *domain, unsigned owners)
     unsigned busy;
     UNCANCELLED;
 
+    rc = rc ? rc : check_reaper(domain);
     if (rc)
         return rc;
     cache_set_leave(domain->caches); /* other domains cannot evict here any more */
     cache_set_stop_serving(domain->caches);
     busy = cache_set_flush(domain->caches);
+    undone_end_here(domain);
     if (!busy && !undone_left(domain))
         return 0;
     cache_set_join(domain->caches);
+    if (!busy && domain_is_lost(domain))
+        return fail_lost_left(domain);
     return hmreg_fail(-EBUSY,
                       "the fabric is busy with %u %s of this domain and does not deregister "
                       "them yet: close the domain again later",
@@ -135,10 +165,11 @@ static int stop(struct hmreg_domain *domain, unsigned owners)
 
 static void end(struct hmreg_domain *domain)
 {
+    undone_close(domain);
     domain->ops.destroy(domain->self); /* first: peers on other threads may query the caches */
     cache_set_free(domain->caches);
     keys_destroy(&domain->keys);
-    pthread_mutex_destroy(&domain->undone.lock);
+    pthread_mutex_destroy(&domain->lost.lock);
     pthread_cond_destroy(&domain->origins.changed);
     pthread_mutex_destroy(&domain->origins.lock);
     atomic_fetch_sub(&domain->lib->domains, 1);
@@ -208,7 +239,9 @@ int hmreg_domain_query(struct hmreg_domain *domain, struct hmreg_domain_info *ou
     struct hmreg_domain_info info = {0};
     int rc = domain_check(domain);
 
-    rc = rc ? rc : validate_out(out, sizeof(info), "struct hmreg_domain_info");
+    rc = rc ? rc
+            : validate_out(out, offsetof(struct hmreg_domain_info, lost),
+                           "struct hmreg_domain_info");
     if (rc)
         return rc;
     snprintf(info.provider, sizeof(info.provider), "%s", domain->ops.name);
@@ -219,6 +252,8 @@ int hmreg_domain_query(struct hmreg_domain *domain, struct hmreg_domain_info *ou
     info.max_len = domain->caps.max_len;
     snprintf(info.nic, sizeof(info.nic), "%s", domain->caps.nic);
     info.pci = domain->caps.pci;
+    if (domain_is_lost(domain))
+        snprintf(info.lost, sizeof(info.lost), "%s", domain->lost.why);
     cache_set_limits(domain->caches, &info.max_regions, &info.max_bytes);
     validate_copy_out(out, &info, sizeof(info));
     return 0;

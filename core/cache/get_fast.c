@@ -176,7 +176,7 @@ static bool serves(const struct thread_cache *tcache, const struct pin_slot *pin
  * may be from before a drain that has opened the gate since. */
 static bool changes_are_read(unsigned state, const struct hmreg_mr *mr)
 {
-    return (state & GATE_LIVE) && !(state & GATE_QUEUED) &&
+    return (state & (GATE_LIVE | GATE_LOST)) == GATE_LIVE && !(state & GATE_QUEUED) &&
            !((state & GATE_CHANGES) && entry_body(mr)->monitored);
 }
 
@@ -207,7 +207,7 @@ static bool is_served(const struct thread_cache *tcache, const struct pin_slot *
 
 static bool is_open(unsigned state)
 {
-    return (state & (GATE_LIVE | GATE_CHANGES)) == GATE_LIVE;
+    return (state & (GATE_LIVE | GATE_LOST | GATE_CHANGES)) == GATE_LIVE;
 }
 
 /* Tries a pinned entry, which had the sequence before. If it does not serve, it is unpinned. */

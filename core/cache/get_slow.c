@@ -564,6 +564,7 @@ static int get_uncancelled(struct get *get, bool caching, struct hmreg_mr **out)
     int rc = get_rounds(get, caching, out), refused;
 
     put_discarded(get);
+    region_settle_lost(get->domain);
     if (rc != -EFAULT || !get->assumed)
         return rc;
     refused = request_resolve(get->domain, get->request, get->found); /* in words */
@@ -603,6 +604,8 @@ bool get_may_share(struct hmreg_domain *domain, const struct request *request)
 
 int get_check(const struct hmreg_domain *domain)
 {
+    if (domain_is_lost(domain))
+        return domain_fail_lost(domain);
     if (domain->caps.async)
         return hmreg_fail(-EOPNOTSUPP, "registrations of this domain complete in an event queue "
                                        "that the application reads: use hmreg_mr_reg()");

@@ -204,6 +204,15 @@ static int end_entry(struct cache_set *set, struct hmreg_mr *entry, struct pass 
     return 0;
 }
 
+/* Nobody waits for its fabric. */
+static int fail_lost(const struct hmreg_domain *domain)
+{
+    return hmreg_fail(-EBUSY,
+                      "a domain is lost (%s), and has not deregistered all of the range yet: call "
+                      "again later",
+                      domain->lost.why);
+}
+
 static int end_set(struct cache_set *set, void *context)
 {
     const struct timespec pause = {.tv_nsec = PAUSE_NS};
@@ -217,10 +226,15 @@ static int end_set(struct cache_set *set, void *context)
         rc = origin_visit(set->domain, &pass->range, end_explicit, pass, &pass->waits);
         if (!rc)
             rc = pass_entries(set, pass);
+        if (!rc && pass->waits && domain_is_lost(set->domain))
+            rc = fail_lost(set->domain);
         if (rc || !pass->waits)
             break;
         nanosleep(&pause, NULL);
     }
+    if (!rc && domain_is_lost(set->domain) &&
+        undone_touch(set->domain, pass->range.start, pass->range.end))
+        return fail_lost(set->domain);
     if (undone_touch(set->domain, pass->range.start, pass->range.end))
         rc = hmreg_fail(-EBUSY, "the fabric is busy with a registration of a call that failed, and "
                                 "does not deregister it yet");
@@ -302,10 +316,15 @@ static int resume_entry(struct cache_set *set, struct hmreg_mr *entry, struct pa
     return rc;
 }
 
+/* Those of a lost domain stay suspended until they are closed or put. */
 static int resume_set(struct cache_set *set, void *context)
 {
     struct pass *pass = context;
-    int rc = origin_visit(set->domain, &pass->range, resume_explicit, pass, &pass->waits);
+    int rc;
+
+    if (domain_is_lost(set->domain))
+        return 0;
+    rc = origin_visit(set->domain, &pass->range, resume_explicit, pass, &pass->waits);
 
     return rc ? rc : pass_entries(set, pass);
 }

@@ -107,6 +107,11 @@ static enum provider_room no_room(void *self, int rc)
     return PROVIDER_ROOM_UNKNOWN;
 }
 
+static bool not_gone(void *self, int rc, char *why, size_t size)
+{
+    return false;
+}
+
 static unsigned no_objects(void *self)
 {
     return 0;
@@ -123,6 +128,7 @@ static struct provider_ops complete(const struct provider_ops *given)
     ops.can = ops.can ? ops.can : no_path;
     ops.can_data_direct = ops.can_data_direct ? ops.can_data_direct : no_data_direct;
     ops.room = ops.room ? ops.room : no_room;
+    ops.gone = ops.gone ? ops.gone : not_gone;
     ops.bind = ops.bind ? ops.bind : no_bind;
     ops.unbind = ops.unbind ? ops.unbind : no_unbind;
     ops.is_bound = ops.is_bound ? ops.is_bound : not_bound;

@@ -13,14 +13,34 @@
 #include <stdatomic.h>
 
 struct cache_set;
+struct gate;
 struct group;
 struct room;
 
-/* Registrations of failed calls that the fabric was too busy to end: see core/mr/region.h. */
+#define LOST_WHY_BYTES 256
+
+/* Whether the domain is lost: see core/context/lost.h. */
+struct lost {
+    pthread_mutex_t lock;     /* guards why until `is` is set, after which it stays */
+    char why[LOST_WHY_BYTES]; /* never empty */
+    atomic_bool is, settled;
+    struct gate *gate; /* of the domain's caches */
+    void (*end_idle)(struct hmreg_domain *domain);
+    /* Of a member of groups, set by core/group: withdraws it from each of them. NULL: none. */
+    void (*group_lost)(struct hmreg_domain *member, const char *why);
+};
+
+/* Registrations that are still to be ended: see core/mr/undone.h. */
 struct undone {
-    pthread_mutex_t lock; /* guards the list */
+    pthread_mutex_t lock; /* guards the list, and what follows `inside` */
     struct mr_note *first, *last;
-    atomic_uint count; /* in the list, or taken from it for a try */
+    atomic_uint count;  /* in the list, or taken from it for a try */
+    atomic_uint inside; /* calls of the fabric that a lost domain's thread is in: 0 or 1 */
+    /* A lost domain's thread: */
+    pthread_cond_t changed;
+    pthread_t thread;
+    pid_t task;
+    bool started, wanted, ends;
 };
 
 /* The explicit regions: see core/explicit/origin.h. */
@@ -60,6 +80,7 @@ struct hmreg_domain {
     atomic_bool owned;       /* one of them closes it with itself */
     atomic_uint jobs;        /* open jobs of hmreg_job_start() */
     struct undone undone;
+    struct lost lost;
     struct origins origins;
     struct group *group;  /* NULL: the domain is no group */
     uint64_t more_rights; /* the rights that a hit's region may have beyond those asked for */

@@ -143,6 +143,10 @@ struct provider_ops {
      * answer. NULL: UNKNOWN, but for those that say it themselves. */
     enum provider_room (*room)(void *self, int rc);
 
+    /* reg() has failed with rc. Is that since the NIC is gone, for good? True: *why says how that
+     * shows, in at most `size` bytes. NULL: never. */
+    bool (*gone)(void *self, int rc, char *why, size_t size);
+
     /* The requested_key of a region that is given no key (HMREG_KEY_NOTAVAIL), as the fabric has
      * it. NULL: it does not tell. */
     uint64_t (*requested_key)(void *self, const struct hmreg_mr_keys *mr);

@@ -72,6 +72,7 @@ static int register_request(struct hmreg_domain *domain, const struct request *r
             rc = -EAGAIN;
     }
     layout_free(&layout);
+    region_settle_lost(domain);
     return rc;
 }
 

@@ -195,6 +195,7 @@ static void make_piece(struct hmreg_job *job, size_t piece, bool is_thread)
     if (may) {
         rc = fill_piece(job, piece);
         leave_piece(is_thread);
+        region_settle_lost(job->domain);
     }
     pthread_mutex_lock(&job->lock);
     if (rc) {

@@ -290,7 +290,7 @@ void mr_unbind(struct hmreg_mr *mr)
     struct hmreg_domain *domain;
 
     for (size_t i = 0; i < mr_native_count(mr); i++)
-        if ((domain = mr_live(mr, i)))
+        if ((domain = mr_live(mr, i)) && !domain_is_lost(domain))
             domain->ops.unbind(domain->self, mr_native(mr, i));
 }
 
@@ -358,6 +358,13 @@ int mr_check(const struct hmreg_mr *mr)
         rc = hmreg_fail(-EINVAL, "mr is a rail that its region does without since hmreg_resume(): "
                                  "hmreg_mr_rail() of the region says why");
     return rc;
+}
+
+int mr_check_usable(const struct hmreg_mr *mr)
+{
+    int rc = mr_check(mr);
+
+    return rc || !domain_is_lost(mr->domain) ? rc : domain_fail_lost(mr->domain);
 }
 
 /* ---- accessors -------------------------------------------------------------------------- */

@@ -9,7 +9,7 @@
 
 #include "core/base/clock_list.h"
 #include "core/base/itree.h"
-#include "core/context/domain.h"
+#include "core/context/lost.h"
 #include "core/base/mapping.h"
 
 /* The reasons why paths refused a range, in the order tried. */
@@ -457,6 +457,10 @@ int mr_check_complete(const struct hmreg_mr *mr);
 int mr_check_open(const struct hmreg_mr *mr);
 /* The same, and that it is not suspended: -EAGAIN; a handle, that the region has its rail. */
 int mr_check(const struct hmreg_mr *mr);
+/* The same, and that its domain is not lost: -ENODEV. Of a group's region the members are not
+ * asked.
+ */
+int mr_check_usable(const struct hmreg_mr *mr);
 static inline struct log *mr_log(const struct hmreg_mr *mr)
 {
     return mr ? domain_log(mr->domain) : NULL;

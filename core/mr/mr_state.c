@@ -22,7 +22,7 @@
 int hmreg_mr_bind(struct hmreg_mr *mr, void *object, uint64_t flags)
 {
     LOGS_FAILURE(mr_log(mr));
-    int rc = mr_check(mr);
+    int rc = mr_check_usable(mr);
 
     rc = rc ? rc : validate_pointer(object, "object");
     rc = rc ? rc : validate_flags(flags, HMREG_REMOTE_WRITE, "flags");
@@ -38,10 +38,10 @@ int hmreg_mr_enable(struct hmreg_mr *mr)
 {
     LOGS_FAILURE(mr_log(mr));
     struct hmreg_domain *domain;
-    int rc = mr_check(mr);
+    int rc = mr_check_usable(mr);
 
     for (size_t i = 0; !rc && i < mr_native_count(mr); i++)
-        if ((domain = mr_live(mr, i)))
+        if ((domain = mr_live(mr, i)) && !domain_is_lost(domain))
             rc = domain->ops.enable(domain->self, mr_native(mr, i));
     return rc;
 }
@@ -116,7 +116,7 @@ static int refresh(struct hmreg_mr *mr, const struct iovec *iov, size_t count)
 int hmreg_mr_refresh(struct hmreg_mr *mr, const struct iovec *iov, size_t count, uint64_t flags)
 {
     LOGS_FAILURE(mr_log(mr));
-    int rc = mr_check(mr);
+    int rc = mr_check_usable(mr);
 
     rc = rc ? rc : validate_flags(flags, 0, "flags");
     if (!rc && (iov || count))

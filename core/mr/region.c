@@ -95,55 +95,12 @@ static int extend(struct filling *filling)
 
 /* ---- ends ------------------------------------------------------------------------------- */
 
-static int deregister(struct hmreg_domain *domain, struct hmreg_mr_keys *made, bool key_taken,
-                      uint64_t key)
-{
-    int rc = domain->ops.dereg(domain->self, made);
-
-    if (rc != -EBUSY && key_taken)
-        keys_give(&domain->keys, key);
-    return rc;
-}
-
-/* Takes the keys out of the public head. */
-static void hide(struct hmreg_mr_keys *made)
-{
-    struct hmreg_mr_keys hidden = MR_NONE;
-
-    hidden.native = made->native;
-    hidden.priv = made->priv;
-    *made = hidden;
-}
-
-static void unmap(struct natives *natives, size_t index)
-{
-    size_t member = index / natives->parts, count = natives->parts > 1 ? 1 : natives->ranges;
-    size_t first = member * natives->ranges + index % natives->parts;
-
-    for (size_t i = 0; natives->mappings && i < count; i++)
-        mapping_close(&natives->mappings[first + i]);
-}
-
-/* Deregisters one of the natives, which is live, or of a failed call. -EBUSY: nothing changed. */
-static int end_native(struct natives *natives, size_t index, struct hmreg_domain *domain)
-{
-    struct mr_note *note = &natives->note[index];
-    int rc = deregister(domain, &natives->made[index], note->key_taken, note->taken_key);
-
-    if (rc == -EBUSY)
-        return rc;
-    note->live = false;
-    natives->made[index] = MR_NONE;
-    unmap(natives, index);
-    return rc;
-}
-
 /* Deregisters one of an extended region's registrations, unless it is none any more. */
 static int end_one(struct mr_ext *ext, const struct hmreg_mr *mr, size_t index)
 {
     struct hmreg_domain *domain = mr_live(mr, index);
 
-    return domain ? end_native(ext->natives, index, domain) : 0;
+    return domain ? native_end(ext->natives, index, domain) : 0;
 }
 
 /* The key that a plain region has taken, if any: its own, or of one without remote rights that
@@ -158,11 +115,15 @@ static uint64_t plain_key(struct hmreg_domain *domain, const struct hmreg_mr_key
 static int end_plain(struct hmreg_mr *mr)
 {
     struct mr_body *body = mr_body(mr);
+    struct iovec range = mr_asked(mr, 0);
+    uint64_t key = 0;
     int rc = 0;
 
-    if (!mr_is_suspended(mr))
-        rc = deregister(mr->domain, &body->made, body->key_taken,
-                        body->key_taken ? plain_key(mr->domain, &body->made) : 0);
+    if (!mr_is_suspended(mr)) {
+        if (body->key_taken)
+            key = plain_key(mr->domain, &body->made);
+        rc = native_end_plain(mr->domain, &body->made, &range, body->key_taken, key);
+    }
     if (rc != -EBUSY)
         body->made = MR_SUSPENDED;
     return rc;
@@ -189,6 +150,7 @@ static int end_all(struct mr_ext *ext, const struct hmreg_mr *mr)
 int region_destroy(struct hmreg_mr *mr)
 {
     struct mr_ext *ext = mr_ext(mr);
+    struct hmreg_domain *domain = mr->domain;
     int rc;
 
     atomic_fetch_add(&room_counts()->returned, 1);
@@ -196,6 +158,7 @@ int region_destroy(struct hmreg_mr *mr)
     atomic_fetch_add(&room_counts()->returned, ROOM_ENDED - 1);
     if (rc != -EBUSY)
         region_free(mr);
+    undone_wake(domain);
     return rc;
 }
 
@@ -212,7 +175,7 @@ static int suspend_all(struct mr_ext *ext, struct hmreg_mr *mr)
         if (ended == -EBUSY && count == 1)
             return ended;
         if (ended == -EBUSY)
-            hide(mr_native(mr, i));
+            native_hide(mr_native(mr, i));
         rc = ended == -EBUSY || !rc ? ended : rc;
     }
     ext->suspended = true;
@@ -227,34 +190,8 @@ int region_suspend(struct hmreg_mr *mr)
 
     if (!was && mr_is_suspended(mr))
         mr_set_head(mr);
+    undone_wake(mr->domain);
     return rc;
-}
-
-/* ---- what failed calls leave ------------------------------------------------------------ */
-
-static void append(struct undone *undone, struct mr_note *note)
-{
-    note->next = NULL;
-    pthread_mutex_lock(&undone->lock);
-    if (undone->first)
-        undone->last->next = note;
-    else
-        undone->first = note;
-    undone->last = note;
-    pthread_mutex_unlock(&undone->lock);
-}
-
-/* NULL: there is none, or other threads are trying them. */
-static struct mr_note *take(struct undone *undone)
-{
-    struct mr_note *note;
-
-    pthread_mutex_lock(&undone->lock);
-    note = undone->first;
-    if (note)
-        undone->first = note->next;
-    pthread_mutex_unlock(&undone->lock);
-    return note;
 }
 
 /* Deregisters one of the natives, or leaves it to undone_retry(). */
@@ -264,80 +201,10 @@ static void undo(struct natives *natives, size_t index, struct hmreg_domain *dom
 
     if (!note->live)
         return;
-    if (bound)
+    if (bound && !domain_is_lost(domain))
         domain->ops.unbind(domain->self, &natives->made[index]);
-    if (end_native(natives, index, domain) != -EBUSY)
-        return;
-    note->live = false;
-    hide(&natives->made[index]);
-    atomic_fetch_add(&natives->users, 1);
-    atomic_fetch_add(&domain->undone.count, 1);
-    append(&domain->undone, note);
-}
-
-/* One registration after the other is taken from the list, so that the fabric is called without the
- * lock. */
-static void retry(struct hmreg_domain *domain, unsigned most)
-{
-    struct undone *undone = &domain->undone;
-    unsigned tries = atomic_load(&undone->count);
-    struct hmreg_error before;
-    struct mr_note *note;
-
-    hmreg_error_save(&before);
-    for (tries = tries < most ? tries : most; tries && (note = take(undone)); tries--) {
-        struct natives *natives = note->owner;
-
-        if (end_native(natives, (size_t)(note - natives->note), domain) == -EBUSY) {
-            append(undone, note);
-            continue;
-        }
-        atomic_fetch_sub(&undone->count, 1);
-        natives_leave(natives);
-    }
-    hmreg_error_restore(&before);
-}
-
-void undone_retry(struct hmreg_domain *domain, unsigned most)
-{
-    for (size_t i = 0; i < group_rails(domain); i++)
-        if (undone_left(group_rail(domain, i)))
-            retry(group_rail(domain, i), most);
-}
-
-/* Is memory of the registration in this range? */
-static bool is_of(const struct mr_note *note, uint64_t start, uint64_t end)
-{
-    const struct natives *natives = note->owner;
-    size_t part = (size_t)(note - natives->note) % natives->parts;
-    bool found = false;
-
-    for (size_t i = 0; i < natives->ranges; i++) {
-        uint64_t first = (uint64_t)(uintptr_t)natives->asked[i].iov_base;
-
-        if (natives->parts == 1 || i == part)
-            found |= first < end && start < first + natives->asked[i].iov_len;
-    }
-    return found;
-}
-
-bool undone_touch(struct hmreg_domain *domain, uint64_t start, uint64_t end)
-{
-    struct undone *undone = &domain->undone;
-    bool touch = false;
-
-    if (!undone_left(domain))
-        return false;
-    pthread_mutex_lock(&undone->lock);
-    for (struct mr_note *note = undone->first; note && !touch; note = note->next)
-        touch = is_of(note, start, end);
-    pthread_mutex_unlock(&undone->lock);
-    return touch;
-}
-
-unsigned undone_left(const struct hmreg_domain *domain)
-{
-    return atomic_load(&domain->undone.count);
+    if (native_end(natives, index, domain) == -EBUSY)
+        undone_keep(natives, index, domain);
 }
 
 /* ---- members ---------------------------------------------------------------------------- */
@@ -609,7 +476,8 @@ static int complete(struct filling *filling, size_t member)
     for (size_t i = 0; i < natives->parts && !rc && endpoints && endpoints[member]; i++) {
         struct hmreg_mr_keys *made = &natives->made[first + i];
 
-        rc = domain->ops.bind(domain->self, made, endpoints[member], 0);
+        rc = domain_is_lost(domain) ? domain_fail_lost(domain) : 0;
+        rc = rc ? rc : domain->ops.bind(domain->self, made, endpoints[member], 0);
         rc = rc ? rc : domain->ops.enable(domain->self, made);
     }
     return rc;
@@ -653,7 +521,7 @@ static int keep_key(struct filling *filling)
         return 0;
     }
     filling_undo(filling);
-    if (domain->ops.dereg(domain->self, plain->made) == -EBUSY) {
+    if (domain_is_lost(domain) || domain->ops.dereg(domain->self, plain->made) == -EBUSY) {
         filling->natives = plain;
         plain->note->key_taken = false;
         return 0;
@@ -727,4 +595,11 @@ int region_fill(struct layout *layout, struct hmreg_mr *mr)
     layout_close(layout);
     hmreg_error_unguard(&guard, !rc);
     return rc;
+}
+
+void region_settle_lost(struct hmreg_domain *domain)
+{
+    for (size_t i = 0; i < group_rails(domain); i++)
+        if (domain_is_lost(group_rail(domain, i)))
+            lost_settle(group_rail(domain, i));
 }

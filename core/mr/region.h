@@ -7,6 +7,7 @@
 #define HMREG_CORE_MR_REGION_H
 
 #include "core/mr/filling.h"
+#include "core/mr/undone.h"
 
 /* Allocates the region of a layout; nothing is registered. -ENOMEM. Free it with region_destroy()
  * once it is filled, else with region_free(). */
@@ -24,6 +25,10 @@ void region_free(struct hmreg_mr *mr);
  * names the rail. Errors of hmreg_mr_reg().
  */
 int region_fill(struct layout *layout, struct hmreg_mr *mr);
+
+/* Where the registrations before have found that the domain, or a member of it, is lost: ends its
+ * idle regions. Called with no region of it being registered by this thread. */
+void region_settle_lost(struct hmreg_domain *domain);
 
 /* The steps of region_fill(), for a job, whose threads register the parts: see core/mr/filling.h.
  */
@@ -48,16 +53,5 @@ int region_destroy(struct hmreg_mr *mr);
  * is busy with some of its registrations, which stay; try again. After any other failure of the
  * fabric the registration counts as ended, and the failure is returned. */
 int region_suspend(struct hmreg_mr *mr);
-
-/* Registrations that a failed call has to undo. No caller has them, so the domain keeps those that
- * the fabric does not deregister yet (-EBUSY), with their keys. undone_retry() tries again to
- * deregister `most` of a domain's, on a group of each member's. Calls that register on the domain
- * or deregister do so; most of them find none, which costs one load. Keeps the thread's last error.
- */
-void undone_retry(struct hmreg_domain *domain, unsigned most);
-/* Is one of them in this range? */
-bool undone_touch(struct hmreg_domain *domain, uint64_t start, uint64_t end);
-/* How many are still registered. */
-unsigned undone_left(const struct hmreg_domain *domain);
 
 #endif

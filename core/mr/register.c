@@ -519,6 +519,17 @@ static void keep_refusals(struct natives *natives, size_t index, struct refusals
         rail->refused = *refused;
 }
 
+/* Has the registration failed since the domain's NIC is gone? Then that is the failure. */
+static int find_lost(struct hmreg_domain *domain, int rc)
+{
+    char why[LOST_WHY_BYTES];
+
+    if (rc >= 0 || !domain->ops.gone(domain->self, rc, why, sizeof(why)))
+        return rc;
+    lost_mark(domain, why);
+    return domain_fail_lost(domain);
+}
+
 int register_one(struct layout *layout, const struct request *request, const struct resolved *found,
                  struct natives *natives, struct hmreg_domain *domain, size_t index)
 {
@@ -526,6 +537,8 @@ int register_one(struct layout *layout, const struct request *request, const str
     struct attempt attempt; /* not cleared: why takes most of it, see begin_reason() */
     int rc;
 
+    if (domain_is_lost(domain))
+        return domain_fail_lost(domain);
     attempt.domain = domain;
     attempt.layout = layout;
     attempt.request = request;
@@ -539,7 +552,7 @@ int register_one(struct layout *layout, const struct request *request, const str
     attempt.refused = (struct refusals){0, NULL};
     attempt.note->way = HMREG_WAY_NONE;
     attempt.note->key_taken = false;
-    rc = run(&attempt);
+    rc = find_lost(domain, run(&attempt));
     attempt.note->live = !rc;
     if (!rc || rc == REGISTER_DIVIDES)
         keep_refusals(natives, index, &attempt.refused);

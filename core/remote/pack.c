@@ -246,7 +246,7 @@ static int describe(const struct hmreg_mr *mr, uint64_t begin, uint64_t end, str
 
 static int check_region(const struct hmreg_mr *mr)
 {
-    int rc = mr_check(mr);
+    int rc = mr_check_usable(mr);
 
     if (rc)
         return rc;
@@ -411,7 +411,7 @@ int hmreg_mr_pack_range(const struct hmreg_mr *mr, const void *addr, size_t len,
 static int check_single(const struct hmreg_mr *mr, const char *provider_name)
 {
     const struct hmreg_domain *domain = mr->domain;
-    int rc = mr_check(mr);
+    int rc = mr_check_usable(mr);
 
     if (rc)
         return rc;

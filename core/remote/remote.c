@@ -58,6 +58,8 @@ static size_t own_bytes(const struct token *token)
 
 static void unmap_raw_keys(struct hmreg_remote *remote)
 {
+    if (domain_is_lost(remote->domain)) /* its fabric may not return */
+        return;
     for (unsigned i = remote->raw ? remote->segments : 0; i-- > 0;)
         if (*own_keys(remote, i) & UINT64_C(1) << i % 64)
             remote->domain->ops.unmap_raw(remote->domain->self, remote->segment[i].key);
@@ -86,7 +88,7 @@ static int map_raw_keys(struct hmreg_remote *remote, const struct token *token)
 {
     const struct hmreg_domain *domain = remote->domain;
     unsigned keys = 0, mapped = 0;
-    int rc = count_keys(token, &keys);
+    int rc = domain_is_lost(domain) ? domain_fail_lost(domain) : count_keys(token, &keys);
 
     memset(own_keys(remote, 0), 0, own_bytes(token));
     for (unsigned i = 0; i < token->segments && !rc; i++) {
@@ -436,7 +438,7 @@ static int read_one(const struct hmreg_domain *domain, const uint8_t *bytes, siz
 static int map_one_key(struct hmreg_domain *domain, const struct token *token, uint64_t *key)
 {
     unsigned keys = 0;
-    int rc = count_keys(token, &keys);
+    int rc = domain_is_lost(domain) ? domain_fail_lost(domain) : count_keys(token, &keys);
 
     return rc ? rc
               : domain->ops.map_raw(domain->self, token->raw_base, token->raw, token->raw_size,
@@ -489,7 +491,7 @@ int remote_link(struct hmreg_domain *domain, const uint8_t *bytes, size_t size,
 
 void remote_unlink(struct hmreg_domain *domain, const struct remote_link *link)
 {
-    if (remote_links_hold(domain))
+    if (remote_links_hold(domain) && !domain_is_lost(domain))
         domain->ops.unmap_raw(domain->self, link->key);
 }
 

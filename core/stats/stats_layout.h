@@ -77,7 +77,7 @@ struct stats_domain {
     _Atomic uint32_t sequence;
     _Atomic uint32_t number; /* from 1, in the order of opening; 0: the domain is free */
     _Atomic uint32_t flags;  /* HMREG_DOMAIN_* */
-    uint32_t spare;
+    _Atomic uint32_t lost;   /* 1: hmreg_domain_lost() */
     char provider[32], fabric[64];
 };
 

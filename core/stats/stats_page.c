@@ -220,6 +220,7 @@ struct stats_domain *stats_page_domain(struct stats_page *stats_page, const char
         snprintf(domain->provider, sizeof(domain->provider), "%s", provider);
         snprintf(domain->fabric, sizeof(domain->fabric), "%s", fabric);
         atomic_store_explicit(&domain->flags, flags, memory_order_relaxed);
+        atomic_store_explicit(&domain->lost, 0, memory_order_relaxed);
         atomic_store_explicit(&domain->number, stats_page->domains, memory_order_relaxed);
         stats_page_end_change(&domain->sequence);
     }

@@ -496,9 +496,9 @@ struct hmreg_domain_info {
     uint32_t iov_limit; /* most ranges of one region */
     uint64_t max_len;   /* longest region, bytes */
     uint64_t max_regions, max_bytes; /* the cache's limits */
-    char nic[64];         /* the NIC, as the fabric names it: a verbs device, a network interface or
-                             a libfabric domain ("mlx5_0", "eth0", "efa_0-rdm"); "": none */
+    char nic[64]; /* the NIC, as the fabric names it ("mlx5_0", "eth0", "efa_0-rdm"); "": none */
     struct hmreg_pci pci; /* of the NIC, if the fabric reports it (libfabric) */
+    char lost[256];       /* why the domain is lost (<hmreg/lost.h>); "": it is not */
 };
 
 /* -EINVAL: an argument is NULL or out->size is too small. */

@@ -5,6 +5,7 @@
  * are used only if both the loaded library and the API version that the application passed to
  * fi_getinfo() have them: the structs of an older version lack the newer fields.
  */
+#include "core/base/device_folder.h"
 #include "core/base/error.h"
 #include "core/base/failure.h"
 #include "core/base/fault_cause.h"
@@ -33,9 +34,10 @@ struct ofi {
     bool auth;  /* it supports authorization keys */
     bool async; /* regions complete through an event queue */
     uint32_t mr_mode;
-    uint64_t relaxed;          /* the provider's flag for relaxed ordering; 0: it has none */
-    struct ofi_serial *serial; /* for each call of libfabric; NULL: any thread may call it */
-    pthread_mutex_t lock;      /* protects the regions' states */
+    uint64_t relaxed;            /* the provider's flag for relaxed ordering; 0: it has none */
+    struct device_folder folder; /* the NIC's */
+    struct ofi_serial *serial;   /* for each call of libfabric; NULL: any thread may call it */
+    pthread_mutex_t lock;        /* protects the regions' states */
 };
 
 /* A region's state, in modes where it matters (STATEFUL, or asynchronous registration). */
@@ -618,11 +620,17 @@ static void destroy(void *self)
     free(ofi);
 }
 
+static bool gone(void *self, int rc, char *why, size_t size)
+{
+    return device_folder_tells(&((struct ofi *)self)->folder, rc, why, size);
+}
+
 static const struct provider_ops ofi_ops = {
     .name = "ofi",
     .can = can,
     .can_data_direct = can_data_direct,
     .reg = reg,
+    .gone = gone,
     .dereg = dereg,
     .look = look,
     .bind = bind,
@@ -768,6 +776,7 @@ int hmreg_domain_open_ofi(struct hmreg *lib, struct fid_domain *domain, const st
         return hmreg_fail(-ENOMEM, "hmreg has no memory for a libfabric domain");
     snprintf(caps.fabric, sizeof(caps.fabric), "%s", ofi->name);
     ofi_fabric_describe_nic(info, &caps);
+    device_folder_find_nic(&ofi->folder, caps.nic);
     caps.key_size = info->domain_attr->mr_key_size ? (uint32_t)info->domain_attr->mr_key_size : 8;
     caps.iov_limit = iov_limit(ofi, info->domain_attr->mr_iov_limit);
     caps.flags = (info->caps | info->domain_attr->caps) & (FI_RMA_EVENT | FI_RMA_PMEM);

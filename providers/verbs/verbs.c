@@ -17,6 +17,7 @@
  * ibv_fork_init() before anything in it registers memory. A library must not: called after other
  * registrations, it would corrupt the page accounting that libibverbs then begins.
  */
+#include "core/base/device_folder.h"
 #include "core/base/error.h"
 #include "core/base/failure.h"
 #include "core/base/fault_cause.h"
@@ -69,9 +70,10 @@ typedef struct ibv_mr *reg_ex_call(struct ibv_pd *pd, struct mr_init_attr *attr)
 struct verbs {
     struct windows windows; /* first, as verbs_windows.c has it */
     struct ibv_pd *pd;      /* borrowed */
-    uint32_t vendor;        /* of the device */
-    int max_mr;             /* the device's limit of regions; 0: unknown */
-    atomic_int live;        /* regions registered here */
+    struct device_folder folder;
+    uint32_t vendor; /* of the device */
+    int max_mr;      /* the device's limit of regions; 0: unknown */
+    atomic_int live; /* regions registered here */
     bool iwarp;
     bool odp;                    /* on-demand paging */
     uint32_t flags;              /* HMREG_VERBS_*; written before the first region */
@@ -285,6 +287,12 @@ static enum provider_room room(void *self, int rc)
         if (full[i].vendor == verbs->vendor && full[i].errnum == -rc)
             return PROVIDER_ROOM_FULL;
     return PROVIDER_ROOM_UNKNOWN;
+}
+
+/* The kernel answers EIO to every call on a device that was removed, ENODEV while it is. */
+static bool gone(void *self, int rc, char *why, size_t size)
+{
+    return device_folder_tells(&((struct verbs *)self)->folder, rc, why, size);
 }
 
 /* True if another path would fail too: then the error is not a refusal of this path. */
@@ -627,6 +635,7 @@ static const struct provider_ops verbs_ops = {
     .can_data_direct = can_data_direct,
     .reg = reg,
     .room = room,
+    .gone = gone,
     .dereg = dereg,
     .is_bound = is_bound,
     .objects = objects,
@@ -681,6 +690,7 @@ static struct verbs *new_verbs(struct hmreg *lib, struct ibv_pd *pd,
     if (!verbs)
         return NULL;
     verbs->pd = pd;
+    device_folder_find(&verbs->folder, "", pd->context->device->ibdev_path);
     verbs->vendor = limits->vendor_id;
     verbs->max_mr = limits->max_mr > 0 ? limits->max_mr : 0;
     verbs->iwarp = pd->context->device->transport_type == IBV_TRANSPORT_IWARP;

@@ -169,7 +169,7 @@ check layers__core_knows_no_vendor_and_no_fabric includes_only core 'kernel/coun
 check layers__vendors_know_the_base_only includes_only hmem \
     'core/contract/hmem|core/base/(dmabuf|error|high_fd|maps|owned_fd|process|soname|thread)|core/patch/(entry_hook|modules)'
 check layers__fabrics_know_errors_only includes_only providers \
-    'core/contract/provider|core/base/(error|failure|fault_cause|high_fd)'
+    'core/contract/provider|core/base/(device_folder|error|failure|fault_cause|high_fd)'
 check layers__affinity_knows_errors_and_checks_only includes_only affinity 'core/base/(below|error)|core/contract/(order|provider)'
 check layers__each_descriptor_is_a_high_one each_descriptor_is_a_high_one
 check layers__tools_know_layouts_only includes_only tools 'core/base/(below|high_fd|lock_right|own_path)|core/stats/stats_layout|preload/record_layout'

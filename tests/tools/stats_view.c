@@ -322,6 +322,18 @@ TEST(command__page_that_is_full__says_what_is_missing)
     assert_says(tool.out, "1014");
 }
 
+TEST(command__lost_domain__is_named)
+{
+    struct tool tool;
+
+    fill(&page);
+    tool = command_on(&page, sizeof(page), SEALS);
+    assert_null(strstr(tool.out, "lost"));
+    page.domains[2].lost = 1;
+    tool = command_on(&page, sizeof(page), SEALS);
+    assert_says(tool.out, "domain 5: ofi, tcp; it is lost");
+}
+
 TEST(command__huge_numbers__are_printed)
 {
     struct tool tool;

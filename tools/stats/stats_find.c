@@ -160,6 +160,7 @@ static json_t *describe_domain(const struct view *view, unsigned index)
     doc_set(described, "provider", doc_text(domain->provider));
     doc_set(described, "fabric", doc_text(domain->fabric));
     doc_set(described, "caching", doc_made(json_boolean(!(domain->flags & HMREG_DOMAIN_NO_CACHE))));
+    doc_set(described, "lost", doc_made(json_boolean(domain->lost)));
     for (unsigned i = 0; i < view->count; i++)
         if (view->caches[i].domain == index)
             doc_add(caches, describe_cache(&view->caches[i]));

@@ -207,8 +207,10 @@ static void print_domain(const json_t *domain)
     char mark[32];
 
     snprintf(mark, sizeof(mark), "domain %" PRIu64 ": ", doc_number(domain, "number"));
-    print_paragraph(mark, "%s, %s%s", doc_words(domain, "provider"), doc_words(domain, "fabric"),
-                    doc_is(domain, "caching") ? "" : "; it caches nothing");
+    print_paragraph(mark, "%s, %s%s%s", doc_words(domain, "provider"), doc_words(domain, "fabric"),
+                    doc_is(domain, "caching") ? "" : "; it caches nothing",
+                    doc_is(domain, "lost") ? "; it is lost: open another on the NIC that comes back"
+                                           : "");
 }
 
 static void print_not_shown(const json_t *library)

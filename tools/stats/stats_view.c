@@ -150,6 +150,7 @@ static void copy_domain(const struct stats_domain *from, struct view_domain *to,
         began = seq_begin(&from->sequence);
         to->number = load32(&from->number);
         to->flags = load32(&from->flags);
+        to->lost = load32(&from->lost);
         foreign_copy(to->provider, from->provider, sizeof(from->provider));
         foreign_copy(to->fabric, from->fabric, sizeof(from->fabric));
     } while (!seq_end(&from->sequence, began) && --tries && tries_again(more));

@@ -16,6 +16,7 @@
 struct view_domain {
     uint32_t number; /* 0: no domain at this index */
     uint32_t flags;
+    bool lost;
     char provider[33], fabric[65];
 };
 

@@ -114,6 +114,11 @@ void gate_close(struct gate *gate)
     atomic_store(&gate->taken, false);
 }
 
+void gate_lose(struct gate *gate)
+{
+    atomic_fetch_or(&gate->state, GATE_LOST);
+}
+
 void gate_count_by(struct gate *gate, const struct gate_counts *counts)
 {
     if (!counts) {

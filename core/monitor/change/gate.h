@@ -55,13 +55,14 @@ struct gate {
     const struct gate_counts *counts; /* with GATE_COUNTED */
 };
 
-#define GATE_READING  1u  /* the kernel's events are being read */
-#define GATE_LIVE     2u  /* the process is the one that opened the domain */
-#define GATE_REAP     4u  /* the next call of the domain has retired entries to free */
-#define GATE_PENDING  8u  /* a change has been pushed that the domain has not read */
-#define GATE_DRAINING 16u /* the domain is reading changes */
-#define GATE_LOOKING  32u /* code may have been loaded that changes memory unnoticed */
-#define GATE_COUNTED  64u /* changes of memory that the monitor watches are counted */
+#define GATE_READING  1u   /* the kernel's events are being read */
+#define GATE_LIVE     2u   /* the process is the one that opened the domain */
+#define GATE_REAP     4u   /* the next call of the domain has retired entries to free */
+#define GATE_PENDING  8u   /* a change has been pushed that the domain has not read */
+#define GATE_DRAINING 16u  /* the domain is reading changes */
+#define GATE_LOOKING  32u  /* code may have been loaded that changes memory unnoticed */
+#define GATE_COUNTED  64u  /* changes of memory that the monitor watches are counted */
+#define GATE_LOST     128u /* the domain is lost: no hits any more */
 
 #define GATE_QUEUED (GATE_PENDING | GATE_DRAINING)
 /* Entries of memory that the monitor watches may be stale. */
@@ -70,6 +71,9 @@ struct gate {
 /* Opens a gate, which is live, for a domain of this library. NULL: no memory. */
 struct gate *gate_open(void);
 void gate_close(struct gate *gate);
+
+/* Sets GATE_LOST, until the gate is closed. */
+void gate_lose(struct gate *gate);
 
 /* Sets GATE_COUNTED, before the first range is watched that these counts are of. They stay where
  * they are until the gate is closed. NULL: clears it. */

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See undone.h. One registration after the other is taken from the list, so that the fabric is
+ * called without the lock. A lost domain's thread is the only one that takes from its list, but for
+ * hmreg_domain_close() where there is no such thread. It sleeps while nobody has asked for a pass:
+ * what the fabric is busy with it tries again when the next call of the domain asks.
+ */
+#include "core/mr/undone.h"
+
+#include "core/base/error.h"
+#include "core/base/thread.h"
+#include "core/group/group.h"
+
+#include <errno.h>
+#include <limits.h>
+
+/* ---- one registration ------------------------------------------------------------------- */
+
+static int deregister(struct hmreg_domain *domain, struct hmreg_mr_keys *made, bool key_taken,
+                      uint64_t key)
+{
+    int rc = domain->ops.dereg(domain->self, made);
+
+    if (rc != -EBUSY && key_taken)
+        keys_give(&domain->keys, key);
+    return rc;
+}
+
+void native_hide(struct hmreg_mr_keys *made)
+{
+    struct hmreg_mr_keys hidden = MR_NONE;
+
+    hidden.native = made->native;
+    hidden.priv = made->priv;
+    *made = hidden;
+}
+
+static void unmap(struct natives *natives, size_t index)
+{
+    size_t member = index / natives->parts, count = natives->parts > 1 ? 1 : natives->ranges;
+    size_t first = member * natives->ranges + index % natives->parts;
+
+    for (size_t i = 0; natives->mappings && i < count; i++)
+        mapping_close(&natives->mappings[first + i]);
+}
+
+/* Calls the fabric. -EBUSY: nothing changed. */
+static int end_now(struct natives *natives, size_t index, struct hmreg_domain *domain)
+{
+    struct mr_note *note = &natives->note[index];
+    int rc = deregister(domain, &natives->made[index], note->key_taken, note->taken_key);
+
+    if (rc == -EBUSY)
+        return rc;
+    note->live = false;
+    natives->made[index] = MR_NONE;
+    unmap(natives, index);
+    return rc;
+}
+
+int native_end(struct natives *natives, size_t index, struct hmreg_domain *domain)
+{
+    if (!domain_is_lost(domain))
+        return end_now(natives, index, domain);
+    undone_keep(natives, index, domain);
+    return 0;
+}
+
+static int keep_plain(struct hmreg_domain *domain, const struct hmreg_mr_keys *made,
+                      const struct iovec *range, bool key_taken, uint64_t key)
+{
+    struct natives *natives = natives_new(1, 1, range, 1);
+
+    if (!natives)
+        return hmreg_fail(-EBUSY,
+                          "hmreg has no memory to end a region of a lost domain: try again later");
+    *natives->made = *made;
+    natives->note->key_taken = key_taken;
+    natives->note->taken_key = key;
+    undone_keep(natives, 0, domain);
+    natives_leave(natives);
+    return 0;
+}
+
+int native_end_plain(struct hmreg_domain *domain, struct hmreg_mr_keys *made,
+                     const struct iovec *range, bool key_taken, uint64_t key)
+{
+    if (!domain_is_lost(domain))
+        return deregister(domain, made, key_taken, key);
+    return keep_plain(domain, made, range, key_taken, key);
+}
+
+/* ---- the list --------------------------------------------------------------------------- */
+
+static void append(struct undone *undone, struct mr_note *note)
+{
+    note->next = NULL;
+    pthread_mutex_lock(&undone->lock);
+    if (undone->first)
+        undone->last->next = note;
+    else
+        undone->first = note;
+    undone->last = note;
+    pthread_mutex_unlock(&undone->lock);
+}
+
+/* NULL: there is none, or other threads are trying them. */
+static struct mr_note *take(struct undone *undone)
+{
+    struct mr_note *note;
+
+    pthread_mutex_lock(&undone->lock);
+    note = undone->first;
+    if (note)
+        undone->first = note->next;
+    pthread_mutex_unlock(&undone->lock);
+    return note;
+}
+
+void undone_keep(struct natives *natives, size_t index, struct hmreg_domain *domain)
+{
+    struct mr_note *note = &natives->note[index];
+
+    note->live = false;
+    native_hide(&natives->made[index]);
+    atomic_fetch_add(&natives->users, 1);
+    atomic_fetch_add(&domain->undone.count, 1);
+    append(&domain->undone, note);
+}
+
+static void retry(struct hmreg_domain *domain, unsigned most)
+{
+    struct undone *undone = &domain->undone;
+    unsigned tries = atomic_load(&undone->count);
+    struct hmreg_error before;
+    struct mr_note *note;
+
+    hmreg_error_save(&before);
+    for (tries = tries < most ? tries : most; tries && (note = take(undone)); tries--) {
+        struct natives *natives = note->owner;
+
+        if (end_now(natives, (size_t)(note - natives->note), domain) == -EBUSY) {
+            append(undone, note);
+            continue;
+        }
+        natives_leave(natives);
+        atomic_fetch_sub(&undone->count, 1);
+    }
+    hmreg_error_restore(&before);
+}
+
+/* ---- a lost domain's thread ------------------------------------------------------------- */
+
+static void *run(void *arg)
+{
+    struct hmreg_domain *domain = arg;
+    struct undone *undone = &domain->undone;
+
+    thread_name("hmreg-lost");
+    pthread_mutex_lock(&undone->lock);
+    undone->task = thread_task();
+    while (!undone->ends) {
+        if (!undone->wanted) {
+            pthread_cond_wait(&undone->changed, &undone->lock);
+            continue;
+        }
+        undone->wanted = false;
+        pthread_mutex_unlock(&undone->lock);
+        atomic_store(&undone->inside, 1);
+        retry(domain, UINT_MAX);
+        atomic_store(&undone->inside, 0);
+        pthread_mutex_lock(&undone->lock);
+    }
+    pthread_mutex_unlock(&undone->lock);
+    return NULL;
+}
+
+/* The lock is held while a thread starts. */
+static void call_thread(struct hmreg_domain *domain, bool may_start)
+{
+    struct undone *undone = &domain->undone;
+    struct hmreg_error before;
+
+    if (!domain->caps.any_thread)
+        return;
+    hmreg_error_save(&before);
+    if (!thread_lock_to_start(&undone->lock)) {
+        undone->wanted = true;
+        if (may_start && !undone->started)
+            undone->started = !thread_start(&undone->thread, NULL, run, domain,
+                                            "to deregister what a lost domain had");
+        pthread_cond_signal(&undone->changed);
+        pthread_mutex_unlock(&undone->lock);
+    }
+    hmreg_error_restore(&before);
+}
+
+void undone_init(struct undone *undone)
+{
+    pthread_mutex_init(&undone->lock, NULL);
+    pthread_cond_init(&undone->changed, NULL);
+}
+
+void undone_close(struct hmreg_domain *domain)
+{
+    struct undone *undone = &domain->undone;
+
+    if (undone->started) {
+        pthread_mutex_lock(&undone->lock);
+        undone->ends = true;
+        pthread_cond_signal(&undone->changed);
+        pthread_mutex_unlock(&undone->lock);
+        thread_join(undone->thread, &undone->task);
+    }
+    pthread_cond_destroy(&undone->changed);
+    pthread_mutex_destroy(&undone->lock);
+}
+
+/* ---- calls ------------------------------------------------------------------------------ */
+
+void undone_retry(struct hmreg_domain *domain, unsigned most)
+{
+    for (size_t i = 0; i < group_rails(domain); i++) {
+        struct hmreg_domain *rail = group_rail(domain, i);
+
+        if (!undone_left(rail))
+            continue;
+        if (domain_is_lost(rail))
+            call_thread(rail, true);
+        else
+            retry(rail, most);
+    }
+}
+
+void undone_wake(struct hmreg_domain *domain)
+{
+    for (size_t i = 0; i < group_rails(domain); i++)
+        if (undone_left(group_rail(domain, i)) && domain_is_lost(group_rail(domain, i)))
+            call_thread(group_rail(domain, i), false);
+}
+
+void undone_end_here(struct hmreg_domain *domain)
+{
+    if (domain_is_lost(domain) && !domain->caps.any_thread)
+        retry(domain, UINT_MAX);
+}
+
+/* Is memory of the registration in this range? */
+static bool is_of(const struct mr_note *note, uint64_t start, uint64_t end)
+{
+    const struct natives *natives = note->owner;
+    size_t part = (size_t)(note - natives->note) % natives->parts;
+    bool found = false;
+
+    for (size_t i = 0; i < natives->ranges; i++) {
+        uint64_t first = (uint64_t)(uintptr_t)natives->asked[i].iov_base;
+
+        if (natives->parts == 1 || i == part)
+            found |= first < end && start < first + natives->asked[i].iov_len;
+    }
+    return found;
+}
+
+bool undone_touch(struct hmreg_domain *domain, uint64_t start, uint64_t end)
+{
+    struct undone *undone = &domain->undone;
+    bool touch = false;
+
+    if (!undone_left(domain))
+        return false;
+    pthread_mutex_lock(&undone->lock);
+    for (struct mr_note *note = undone->first; note && !touch; note = note->next)
+        touch = is_of(note, start, end);
+    pthread_mutex_unlock(&undone->lock);
+    return touch;
+}
+
+unsigned undone_left(const struct hmreg_domain *domain)
+{
+    return atomic_load(&domain->undone.count);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * A NIC that is gone: unplugged, reset, or failed for good (libhmreg). hmreg.h's conventions hold
+ * here.
+ */
+#ifndef HMREG_LOST_H
+#define HMREG_LOST_H
+
+#include <hmreg/hmreg.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+/*
+ * Says that a domain's NIC is gone, as an event tells (IBV_EVENT_DEVICE_FATAL, a port error that
+ * lasts, libfabric's errors); hmreg finds out by itself where a registration fails and the NIC's
+ * folder in /sys is gone. That is final: open another domain on the NIC that comes back. From the
+ * return on:
+ *  - no get hits on the domain; registering and getting there returns -ENODEV, with `why`, and so
+ *    do the parts of a job that are not registered yet.
+ *  - its idle cached regions have ended. A region that is held or explicit ends with its last
+ *    hmreg_mr_put() or its hmreg_mr_close(), by which the caller says that no work request uses it
+ *    any more. These return at once.
+ *  - no call of hmreg waits for the device. A thread of the domain's own ("hmreg-lost") deregisters
+ *    what has ended; with a fabric that permits one thread at a time (FI_THREAD_DOMAIN)
+ *    hmreg_domain_close() does. While a call there does not return, hmreg_domain_close() returns
+ *    -EBUSY.
+ * why: NUL-terminated, copied, at most 255 bytes of it; NULL or empty: a text of hmreg's. A domain
+ * that is lost already keeps its first reason: 0. Any thread. -EINVAL: domain is NULL or a group
+ * (name its member). -EPERM: in a forked child.
+ */
+int hmreg_domain_lost(struct hmreg_domain *domain, const char *why);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

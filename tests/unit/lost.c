@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * A domain that is told lost: who gets what, what ends when, and that nobody waits for a fabric
+ * that does not return. The fabric's calls are on the domain's own thread.
+ */
+#define FAILING_MALLOC
+#include "tests/support/cache_fixture.h"
+#include "tests/support/failing_allocation.h"
+#include "tests/support/vendors.h"
+
+#include "core/cache/cache_set.h"
+#include "core/mr/region.h"
+
+#include <hmreg/group.h>
+#include <hmreg/job.h>
+#include <hmreg/lost.h>
+#include <hmreg/suspend.h>
+
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAGE   4096u
+#define PAGES  8
+#define RIGHTS HMREG_ACCESS_ALL
+
+static struct hmreg_domain *lost;  /* on a fabric that any thread may call */
+static struct hmreg_domain *alive; /* the same */
+static char *host;
+static sem_t entered, let_go; /* of a deregistration that hangs */
+static pthread_t entered_by;
+
+/* ---- the fabric ------------------------------------------------------------------------- */
+
+static atomic_bool start_fails;
+static atomic_uint starts;
+
+int __real_pthread_create(pthread_t *out, const pthread_attr_t *attr, void *(*run)(void *),
+                          void *arg);
+int __wrap_pthread_create(pthread_t *out, const pthread_attr_t *attr, void *(*run)(void *),
+                          void *arg);
+
+int __wrap_pthread_create(pthread_t *out, const pthread_attr_t *attr, void *(*run)(void *),
+                          void *arg)
+{
+    atomic_fetch_add(&starts, 1);
+    return atomic_load(&start_fails) ? EAGAIN : __real_pthread_create(out, attr, run, arg);
+}
+
+static void hang(uint64_t key)
+{
+    entered_by = pthread_self();
+    sem_post(&entered);
+    while (sem_wait(&let_go))
+        ;
+}
+
+/* Closes a lost domain, whose thread is not through yet. */
+static void close_lost(void)
+{
+    int rc;
+
+    while ((rc = hmreg_domain_close(lost)) == -EBUSY)
+        sched_yield();
+    assert_ok(rc);
+    lost = NULL;
+}
+
+static void end(void)
+{
+    atomic_store(&counter.dereg_hook, NULL);
+    atomic_store(&start_fails, false);
+    close_lost();
+    assert_ok(hmreg_domain_close(alive));
+    sem_destroy(&entered);
+    sem_destroy(&let_go);
+    free(host);
+}
+
+static void begin(void)
+{
+    fixture_open(fixture_monitor(), NULL);
+    lost = counter_open_served(fixture.lib, NULL);
+    alive = counter_open_served(fixture.lib, NULL);
+    host = aligned_alloc(PAGE, PAGES * PAGE);
+    memset(host, 'h', PAGES * PAGE);
+    sem_init(&entered, 0, 0);
+    sem_init(&let_go, 0, 0);
+    atomic_store(&starts, 0);
+    test_after(end);
+}
+
+static int get(struct hmreg_domain *domain, unsigned page, struct hmreg_mr **mr)
+{
+    return hmreg_mr_get(domain, host + page * PAGE, PAGE, RIGHTS, mr);
+}
+
+static struct hmreg_mr *got(struct hmreg_domain *domain, unsigned page)
+{
+    struct hmreg_mr *mr = NULL;
+
+    assert_ok(get(domain, page, &mr));
+    return mr;
+}
+
+static struct hmreg_mr *registered(struct hmreg_domain *domain, unsigned page)
+{
+    struct hmreg_mr *mr = NULL;
+
+    assert_ok(
+        hmreg_mr_reg(domain, host + page * PAGE, PAGE, RIGHTS, 0, HMREG_KEY_ANY, 0, &mr, NULL));
+    return mr;
+}
+
+/* ---- hits and misses -------------------------------------------------------------------- */
+
+TEST(lost__remembered_region__no_hit_and_the_reason)
+{
+    struct hmreg_mr *mr = (void *)1;
+    unsigned regs;
+
+    begin();
+    hmreg_mr_put(got(lost, 0));
+    hmreg_mr_put(got(lost, 0));
+    regs = counter.regs;
+    assert_ok(hmreg_domain_lost(lost, "port 1 of mlx5_7 was pulled"));
+    assert_fails(get(lost, 0, &mr), -ENODEV, "port 1 of mlx5_7 was pulled");
+    assert_fails(get(lost, 1, &mr), -ENODEV, "port 1 of mlx5_7 was pulled");
+    assert_fails(hmreg_mr_reg(lost, host, PAGE, RIGHTS, 0, HMREG_KEY_ANY, 0, &mr, NULL), -ENODEV,
+                 "pulled");
+    assert_ptr_equal(mr, (void *)1);
+    assert_int_equal(counter.regs, regs);
+    hmreg_mr_put(got(alive, 0));
+}
+
+static sem_t remembers, told;
+
+static void *get_before_and_after(void *out)
+{
+    struct hmreg_mr *mr = NULL;
+
+    hmreg_mr_put(got(lost, 0));
+    hmreg_mr_put(got(lost, 0));
+    sem_post(&remembers);
+    while (sem_wait(&told))
+        ;
+    *(int *)out = get(lost, 0, &mr);
+    return NULL;
+}
+
+TEST(lost__another_threads_cache__no_hit)
+{
+    pthread_t thread;
+    int rc = 0;
+
+    begin();
+    sem_init(&remembers, 0, 0);
+    sem_init(&told, 0, 0);
+    assert_int_equal(pthread_create(&thread, NULL, get_before_and_after, &rc), 0);
+    while (sem_wait(&remembers))
+        ;
+    assert_ok(hmreg_domain_lost(lost, "gone"));
+    sem_post(&told);
+    pthread_join(thread, NULL);
+    assert_int_equal(rc, -ENODEV);
+    sem_destroy(&remembers);
+    sem_destroy(&told);
+}
+
+/* The gate alone, before the regions have ended. */
+TEST(lost__marked_and_not_settled__no_hit)
+{
+    struct hmreg_mr *held, *mr = NULL;
+
+    begin();
+    held = got(lost, 0);
+    hmreg_mr_put(got(lost, 0));
+    lost_mark(lost, "gone");
+    assert_fails(get(lost, 0, &mr), -ENODEV, "gone");
+    hmreg_mr_put(held);
+    assert_ok(hmreg_domain_lost(lost, "again"));
+}
+
+/* ---- what one may say ------------------------------------------------------------------- */
+
+TEST(lost__told_twice__the_first_reason_stays)
+{
+    struct hmreg_mr *mr = NULL;
+
+    begin();
+    assert_ok(hmreg_domain_lost(lost, "first"));
+    assert_ok(hmreg_domain_lost(lost, "second"));
+    assert_fails(get(lost, 0, &mr), -ENODEV, "first");
+}
+
+TEST(lost__no_reason__a_text_of_ours)
+{
+    struct hmreg_mr *mr = NULL;
+
+    begin();
+    assert_ok(hmreg_domain_lost(lost, ""));
+    assert_fails(get(lost, 0, &mr), -ENODEV, "no reason");
+    assert_ok(hmreg_domain_lost(alive, NULL));
+    assert_fails(get(alive, 0, &mr), -ENODEV, "no reason");
+}
+
+TEST(lost__wrong_domain__inval)
+{
+    struct hmreg_group_config config = {.size = sizeof(config)};
+    struct hmreg_domain *group = NULL;
+
+    begin();
+    assert_fails(hmreg_domain_lost(NULL, "gone"), -EINVAL, "domain is NULL");
+    assert_ok(
+        hmreg_group_open(fixture.lib, (struct hmreg_domain *[]){lost, alive}, 2, &config, &group));
+    assert_fails(hmreg_domain_lost(group, "gone"), -EINVAL, "name the member");
+    assert_ok(hmreg_domain_close(group));
+}
+
+TEST(lost__query_and_stats__say_so)
+{
+    struct hmreg_domain_info info = {.size = sizeof(info)};
+
+    begin();
+    assert_ok(hmreg_domain_query(lost, &info));
+    assert_string_equal(info.lost, "");
+    assert_int_equal(lost->caches->shown->lost, 0);
+    assert_ok(hmreg_domain_lost(lost, "port 1 is down"));
+    assert_ok(hmreg_domain_query(lost, &info));
+    assert_string_equal(info.lost, "port 1 is down");
+    assert_int_equal(lost->caches->shown->lost, 1);
+    assert_int_equal(alive->caches->shown->lost, 0);
+}
+
+/* ---- ends ------------------------------------------------------------------------------- */
+
+static void await_regions(unsigned count)
+{
+    while (counter.regions != count)
+        sched_yield();
+}
+
+TEST(lost__idle_held_and_explicit__each_ends_in_its_time)
+{
+    struct hmreg_mr *held, *explicit;
+
+    begin();
+    hmreg_mr_put(got(lost, 0));
+    held = got(lost, 1);
+    explicit = registered(lost, 2);
+    assert_ok(hmreg_domain_lost(lost, "gone"));
+    await_regions(2); /* the idle one */
+    assert_fails(hmreg_domain_close(lost), -EBUSY, "open");
+    hmreg_mr_put(held);
+    await_regions(1);
+    assert_ok(hmreg_mr_close(explicit));
+    await_regions(0);
+    close_lost();
+}
+
+TEST(lost__composite_of_device_memory__each_part_ends)
+{
+    char *there[2];
+    struct hmreg_segment segments[2] = {{.kind = HMREG_SEGMENT_MEMORY}};
+    struct hmreg_mr *mr = NULL;
+
+    vendors_reset();
+    begin();
+    for (size_t i = 0; i < 2; i++) {
+        there[i] = vendor_memory(HMREG_IFACE_CUDA, 0, HMREG_MEM_DEVICE, PAGE);
+        segments[i].u.memory = (struct iovec){there[i], PAGE};
+    }
+    assert_ok(hmreg_mr_regsgl(lost, segments, 2, RIGHTS, 0, HMREG_KEY_ANY, 0, &mr, NULL));
+    assert_int_equal(counter.regions, 2);
+    assert_ok(hmreg_domain_lost(lost, "gone"));
+    assert_int_equal(counter.regions, 2);
+    assert_ok(hmreg_mr_close(mr));
+    close_lost();
+    assert_int_equal(counter.regions, 0);
+    vendor_memory_free(there[0]);
+    vendor_memory_free(there[1]);
+}
+
+TEST(lost__held_region__packs_no_token)
+{
+    struct hmreg_mr *held;
+    size_t size = 0;
+
+    begin();
+    held = got(lost, 0);
+    assert_ok(hmreg_domain_lost(lost, "gone"));
+    assert_fails(hmreg_mr_pack(held, NULL, &size), -ENODEV, "gone");
+    assert_fails(hmreg_mr_refresh(held, NULL, 0, 0), -ENODEV, "gone");
+    hmreg_mr_put(held);
+}
+
+/* The fabric does not return: only the domain's own thread is in there. */
+TEST(lost__deregistration_hangs__nobody_waits)
+{
+    struct hmreg_mr *held, *explicit;
+
+    begin();
+    hmreg_mr_put(got(lost, 0));
+    held = got(lost, 1);
+    explicit = registered(lost, 2);
+    atomic_store(&counter.dereg_hook, hang);
+    assert_ok(hmreg_domain_lost(lost, "it does not answer"));
+    while (sem_wait(&entered))
+        ;
+    assert_false(pthread_equal(entered_by, pthread_self()));
+    atomic_store(&counter.dereg_hook, NULL);
+    hmreg_mr_put(held);
+    assert_ok(hmreg_mr_close(explicit));
+    assert_ok(hmreg_domain_flush(lost));
+    hmreg_mr_put(got(alive, 0));
+    assert_ok(hmreg_mr_close(registered(alive, 1)));
+    assert_int_equal(undone_left(lost), 3);
+    assert_fails(hmreg_domain_close(lost), -EBUSY, "it does not answer");
+    assert_fails(hmreg_domain_close(lost), -EBUSY, "has not returned");
+    sem_post(&let_go);
+    close_lost();
+}
+
+TEST(lost__fabric_is_busy__tried_again_at_close)
+{
+    begin();
+    hmreg_mr_put(got(lost, 0));
+    atomic_store(&counter.dereg_code, -EBUSY);
+    atomic_store(&counter.dereg_times, 1);
+    assert_ok(hmreg_domain_lost(lost, "gone"));
+    close_lost();
+    assert_int_equal(counter.regions, 0);
+}
+
+TEST(lost__fabric_fails__given_up)
+{
+    begin();
+    hmreg_mr_put(got(lost, 0));
+    atomic_store(&counter.dereg_code, -EIO);
+    atomic_store(&counter.dereg_times, 1);
+    assert_ok(hmreg_domain_lost(lost, "gone"));
+    close_lost();
+}
+
+TEST(lost__no_thread__kept_until_one_starts)
+{
+    struct hmreg_mr *explicit;
+
+    begin();
+    explicit = registered(lost, 0);
+    atomic_store(&start_fails, true);
+    assert_ok(hmreg_domain_lost(lost, "gone"));
+    assert_ok(hmreg_mr_close(explicit));
+    assert_int_equal(undone_left(lost), 1);
+    assert_fails(hmreg_domain_close(lost), -EBUSY, "1 of its registrations");
+    assert_int_equal(counter.regions, 1);
+    atomic_store(&start_fails, false);
+    close_lost();
+    assert_int_equal(counter.regions, 0);
+}
+
+/* The caller's thread calls such a fabric, and only in hmreg_domain_close(). */
+TEST(lost__fabric_of_one_thread__close_deregisters)
+{
+    struct hmreg_mr *explicit;
+
+    begin();
+    hmreg_mr_put(got(fixture.domain, 0));
+    explicit = registered(fixture.domain, 1);
+    assert_ok(hmreg_domain_lost(fixture.domain, "gone"));
+    assert_ok(hmreg_mr_close(explicit));
+    assert_int_equal(counter.regions, 2);
+    assert_ok(hmreg_domain_close(fixture.domain));
+    assert_int_equal(counter.regions, 0);
+    fixture.domain = NULL;
+}
+
+TEST(lost__no_memory_to_keep_it__busy)
+{
+    struct hmreg_mr *explicit;
+    int rc;
+
+    begin();
+    explicit = registered(lost, 0);
+    assert_ok(hmreg_domain_lost(lost, "gone"));
+    allocations = 0;
+    failing = 1;
+    rc = hmreg_mr_close(explicit);
+    failing = 0;
+    assert_int_equal(rc, -EBUSY);
+    assert_int_equal(counter.deregs, 0);
+    assert_ok(hmreg_mr_close(explicit));
+    close_lost();
+    assert_int_equal(counter.deregs, 1);
+}
+
+/* ---- others ----------------------------------------------------------------------------- */
+
+TEST(lost__suspended_regions__stay_so_and_others_resume)
+{
+    struct hmreg_mr *gone, *there;
+    int rc;
+
+    begin();
+    gone = registered(lost, 0);
+    there = registered(alive, 0);
+    assert_ok(hmreg_suspend(fixture.lib, host, PAGE));
+    assert_ok(hmreg_domain_lost(lost, "gone"));
+    assert_ok(hmreg_resume(fixture.lib, host, PAGE, NULL));
+    assert_true(hmreg_mr_key(there) != HMREG_KEY_NOTAVAIL);
+    assert_true(hmreg_mr_key(gone) == HMREG_KEY_NOTAVAIL);
+    assert_ok(hmreg_mr_close(gone));
+    gone = registered(alive, 1);
+    assert_ok(hmreg_mr_close(gone));
+    while ((rc = hmreg_suspend(fixture.lib, host, PAGE)) == -EBUSY)
+        sched_yield();
+    assert_ok(rc);
+    assert_ok(hmreg_resume(fixture.lib, host, PAGE, NULL));
+    assert_ok(hmreg_mr_close(there));
+}
+
+TEST(lost__suspend_while_it_hangs__busy_and_says_why)
+{
+    struct hmreg_mr *held;
+
+    begin();
+    held = registered(lost, 0);
+    atomic_store(&counter.dereg_hook, hang);
+    assert_ok(hmreg_domain_lost(lost, "it does not answer"));
+    hmreg_mr_put(got(alive, 1));
+    assert_fails(hmreg_suspend(fixture.lib, host, PAGE), -EBUSY, "it does not answer");
+    assert_ok(hmreg_mr_close(held));
+    sem_post(&let_go);
+    atomic_store(&counter.dereg_hook, NULL);
+    assert_ok(hmreg_resume(fixture.lib, host, PAGE, NULL));
+}
+
+static void lose_at_the_third(struct hmreg_job *job, uint64_t done, uint64_t total, void *context)
+{
+    if (done >= 2 * PAGE)
+        assert_ok(hmreg_domain_lost(lost, "in the middle"));
+}
+
+TEST(lost__job__fails_at_its_next_part)
+{
+    struct hmreg_job_config config = {
+        .size = sizeof(config), .workers = 1, .piece_len = PAGE, .progress = lose_at_the_third};
+    struct hmreg_mr *mr = (void *)1;
+
+    begin();
+    assert_fails(hmreg_mr_reg_large(lost, host, PAGES * PAGE, RIGHTS, &config, &mr), -ENODEV,
+                 "in the middle");
+    assert_ptr_equal(mr, (void *)1);
+    assert_true(counter.regs < PAGES);
+    close_lost();
+    assert_int_equal(counter.regions, 0);
+}
+
+/* Its regions give no room to others, who would wait for its fabric. */
+TEST(lost__another_domain_has_no_room__does_not_wait)
+{
+    struct hmreg_mr *held, *mr = NULL;
+
+    begin();
+    hmreg_mr_put(got(lost, 0));
+    held = got(lost, 1);
+    atomic_store(&counter.dereg_hook, hang);
+    assert_ok(hmreg_domain_lost(lost, "it does not answer"));
+    while (sem_wait(&entered))
+        ;
+    atomic_store(&counter.dereg_hook, NULL);
+    counter.room = 2;
+    assert_int_equal(get(alive, 2, &mr), -ENOMEM);
+    counter.room = 0;
+    sem_post(&let_go);
+    hmreg_mr_put(held);
+}
+
+TEST_MAIN()
