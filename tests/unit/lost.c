@@ -514,6 +514,8 @@ TEST(lost__marked_and_another_has_no_room__its_regions_stay)
     struct hmreg_mr *mr = NULL;
 
     begin();
+    strcpy(lost->caps.nic, "nic0"); /* so that its regions would be of use */
+    strcpy(alive->caps.nic, "nic0");
     hmreg_mr_put(got(lost, 0));
     lost_mark(lost, "gone");
     counter.room = 1;
