@@ -239,9 +239,7 @@ int hmreg_domain_query(struct hmreg_domain *domain, struct hmreg_domain_info *ou
     struct hmreg_domain_info info = {0};
     int rc = domain_check(domain);
 
-    rc = rc ? rc
-            : validate_out(out, offsetof(struct hmreg_domain_info, lost),
-                           "struct hmreg_domain_info");
+    rc = rc ? rc : validate_out(out, sizeof(info), "struct hmreg_domain_info");
     if (rc)
         return rc;
     snprintf(info.provider, sizeof(info.provider), "%s", domain->ops.name);

@@ -200,7 +200,7 @@ static unsigned of_domain(const struct room *room, struct hmreg_domain *domain)
 {
     unsigned kinds = BIT(ROOM_FILES) | BIT(ROOM_DEVICE);
 
-    if (domain_is_lost(domain)) /* nobody waits for its fabric */
+    if (domain_is_lost(domain)) /* no thread waits for its fabric */
         return 0;
     if (locked_times(domain))
         kinds |= BIT(ROOM_LOCKED);

@@ -204,7 +204,7 @@ static int end_entry(struct cache_set *set, struct hmreg_mr *entry, struct pass 
     return 0;
 }
 
-/* Nobody waits for its fabric. */
+/* No thread waits for its fabric. */
 static int fail_lost(const struct hmreg_domain *domain)
 {
     return hmreg_fail(-EBUSY,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * A domain whose NIC is gone: no hit, no registration, and no call of its fabric on a caller's
- * thread, for good. What is to be deregistered goes to the domain's undone list, whose thread calls
- * the fabric (core/mr/undone.h).
+ * thread, for good. Regions that end leave their native registrations in the domain's undone list,
+ * whose thread calls the fabric (core/mr/undone.h).
  *
  * A domain becomes lost in two steps. lost_mark() stops hits and registrations at once, and may be
  * called wherever the fabric has just failed. lost_settle() ends the idle regions and tells the

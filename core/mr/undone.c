@@ -2,8 +2,9 @@
  *
  * See undone.h. One registration after the other is taken from the list, so that the fabric is
  * called without the lock. A lost domain's thread is the only one that takes from its list, but for
- * hmreg_domain_close() where there is no such thread. It sleeps while nobody has asked for a pass:
- * what the fabric is busy with it tries again when the next call of the domain asks.
+ * hmreg_domain_close() where there is no such thread. It sleeps until a call of the domain
+ * wakes it, and then tries each registration once, so what the fabric is busy with waits for the
+ * next call.
  */
 #include "core/mr/undone.h"
 

@@ -36,7 +36,7 @@ void undone_keep(struct natives *natives, size_t index, struct hmreg_domain *dom
 void undone_retry(struct hmreg_domain *domain, unsigned most);
 /* Wakes the thread of a lost domain, on a group of each lost member, if it runs. */
 void undone_wake(struct hmreg_domain *domain);
-/* hmreg_domain_close(): deregisters those of a lost domain whose fabric permits one thread. */
+/* Deregisters a lost domain's list on the calling thread, where its fabric permits one thread. */
 void undone_end_here(struct hmreg_domain *domain);
 /* Is one of them in this range? */
 bool undone_touch(struct hmreg_domain *domain, uint64_t start, uint64_t end);

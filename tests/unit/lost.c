@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A domain that is told lost: who gets what, what ends when, and that nobody waits for a fabric
- * that does not return. The fabric's calls are on the domain's own thread.
+ * A lost domain: what gets return, which regions end when, and that no caller waits for a fabric
+ * that does not return. The domain's own thread calls the fabric.
  */
 #define FAILING_MALLOC
 #include "tests/support/cache_fixture.h"
@@ -22,6 +22,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define PAGE   4096u
 #define PAGES  8
@@ -56,6 +58,14 @@ static void hang(uint64_t key)
     sem_post(&entered);
     while (sem_wait(&let_go))
         ;
+}
+
+static pthread_t caller;
+static atomic_uint by_caller; /* deregistrations on its thread */
+
+static void count_by_caller(uint64_t key)
+{
+    atomic_fetch_add(&by_caller, pthread_equal(caller, pthread_self()) != 0);
 }
 
 /* Closes a lost domain, whose thread is not through yet. */
@@ -235,6 +245,20 @@ TEST(lost__query_and_stats__say_so)
     assert_int_equal(alive->caches->shown->lost, 0);
 }
 
+TEST(lost__forked_child__eperm)
+{
+    int status;
+    pid_t child;
+
+    begin();
+    assert_ok(hmreg_domain_lost(lost, "gone"));
+    child = fork();
+    if (!child)
+        _exit(hmreg_domain_lost(alive, "gone") != -EPERM || hmreg_domain_close(lost) != -EPERM);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 /* ---- ends ------------------------------------------------------------------------------- */
 
 static void await_regions(unsigned count)
@@ -277,9 +301,13 @@ TEST(lost__composite_of_device_memory__each_part_ends)
     assert_int_equal(counter.regions, 2);
     assert_ok(hmreg_domain_lost(lost, "gone"));
     assert_int_equal(counter.regions, 2);
+    caller = pthread_self();
+    atomic_store(&by_caller, 0);
+    atomic_store(&counter.dereg_hook, count_by_caller);
     assert_ok(hmreg_mr_close(mr));
     close_lost();
     assert_int_equal(counter.regions, 0);
+    assert_int_equal(by_caller, 0);
     vendor_memory_free(there[0]);
     vendor_memory_free(there[1]);
 }
@@ -477,6 +505,25 @@ TEST(lost__another_domain_has_no_room__does_not_wait)
     counter.room = 0;
     sem_post(&let_go);
     hmreg_mr_put(held);
+}
+
+/* Nor before the domain's regions have ended. */
+TEST(lost__marked_and_another_has_no_room__its_regions_stay)
+{
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+    struct hmreg_mr *mr = NULL;
+
+    begin();
+    strcpy(lost->caps.nic, "nic0"); /* so that its regions would be of use */
+    strcpy(alive->caps.nic, "nic0");
+    hmreg_mr_put(got(lost, 0));
+    lost_mark(lost, "gone");
+    counter.room = 1;
+    assert_int_equal(get(alive, 2, &mr), -ENOMEM);
+    counter.room = 0;
+    assert_ok(hmreg_domain_stats(lost, &stats));
+    assert_int_equal(stats.regions, 1);
+    assert_ok(hmreg_domain_lost(lost, "again"));
 }
 
 TEST_MAIN()

@@ -88,11 +88,15 @@ TEST(reg__fails_and_the_devices_folder_is_gone__domain_is_lost)
 
 TEST(get__fails_and_the_devices_folder_is_gone__idle_regions_end)
 {
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+
     begin();
     assert_ok(get(0));
     rmdir(folder);
     break_device(ENODEV);
     assert_fails(get(1), -ENODEV, "is gone");
+    assert_ok(hmreg_domain_stats(fixture.domain, &stats));
+    assert_int_equal(stats.regions, 0);
     while (hmreg_domain_close(fixture.domain) == -EBUSY)
         usleep(100);
     fixture.domain = NULL;
