@@ -341,6 +341,7 @@ static struct hmreg_mr *find_remembered(struct thread_cache *tcache, const struc
     if (state_of(tcache) != GATE_LIVE) {
         if (!process_is(set->domain->lib->epoch))
             return NULL;
+        (void)context_life(set->domain->lib);
         cache_drain(&set->pool);
         if (state_of(tcache) & GATE_REAP)
             cache_set_reap(set);

@@ -363,17 +363,25 @@ static uint64_t hits_after_a_token(void)
     return fixture_key(memory, fixture_page()) == key;
 }
 
-TEST(get__in_a_clone_after_a_miss_or_a_token__no_hit)
+/* Of other memory. */
+static uint64_t hits_after_a_change(void)
+{
+    munmap(memory + 2 * fixture_page(), fixture_page());
+    return fixture_key(memory, fixture_page()) == key;
+}
+
+TEST(get__in_a_clone_after_a_miss_a_token_or_a_change__no_hit)
 {
     fixture_open_hooked();
-    memory = fixture_map(2);
+    memory = fixture_map(3);
     key = fixture_key(memory, fixture_page());
     assert_int_equal(fixture_key(memory, fixture_page()), key);
     assert_int_equal(in_clone(hits_after_a_miss), 0);
     assert_int_equal(in_clone(hits_after_a_token), 0);
+    assert_int_equal(in_clone(hits_after_a_change), 0);
     await_next_tick();
     assert_int_equal(hits_after_a_miss(), 1);
-    munmap(memory, 2 * fixture_page());
+    munmap(memory, 3 * fixture_page());
 }
 
 TEST_MAIN()
