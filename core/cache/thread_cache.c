@@ -21,6 +21,9 @@
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
 #endif
+#ifndef MAP_DROPPABLE /* Linux 6.11 */
+#define MAP_DROPPABLE 0x08
+#endif
 
 #define FIRST_SLOTS     64u        /* size of a new table; sizes are powers of two */
 #define MOST_SLOTS      (1u << 24) /* size of the largest: 64 MiB */
@@ -111,16 +114,29 @@ static void *map(size_t bytes, int protection)
     return made;
 }
 
-/* THREAD_CACHE_PROBES extra slots at the end, so that no search wraps. */
+/* THREAD_CACHE_PROBES extra slots at the end, so that no search wraps; and the mark. */
 static size_t bytes_of(uint32_t size)
 {
-    return ((size_t)size + THREAD_CACHE_PROBES) * sizeof(uint32_t);
+    return ((size_t)size + THREAD_CACHE_PROBES + 1) * sizeof(uint32_t);
 }
 
-static uint32_t *slots_new(uint32_t size)
+/* Memory that the kernel may zero, and that an image of the process does not have: a table only
+ * saves a search, and in a restored process none may be saved. NULL: the kernel has none. */
+static uint32_t *map_droppable(size_t bytes)
 {
-    return size > FEW_SLOTS ? map(bytes_of(size), PROT_READ | PROT_WRITE)
-                            : calloc(1, bytes_of(size));
+    void *made = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_DROPPABLE | MAP_ANONYMOUS, -1, 0);
+
+    return made == MAP_FAILED ? NULL : made;
+}
+
+static uint32_t *slots_new(uint32_t size, bool *mapped)
+{
+    uint32_t *made = map_droppable(bytes_of(size));
+
+    *mapped = made || size > FEW_SLOTS;
+    if (made)
+        return made;
+    return *mapped ? map(bytes_of(size), PROT_READ | PROT_WRITE) : calloc(1, bytes_of(size));
 }
 
 /* Without the hooks in libc, which would shut the gates: no region is of this memory. */
@@ -129,9 +145,9 @@ static void unmap_slots(void *slots, size_t bytes)
     syscall(SYS_munmap, slots, bytes);
 }
 
-static void slots_free(uint32_t *slots, uint32_t size)
+static void slots_free(uint32_t *slots, uint32_t size, bool mapped)
 {
-    if (slots && size > FEW_SLOTS)
+    if (slots && mapped)
         unmap_slots(slots, bytes_of(size));
     else
         free(slots);
@@ -164,8 +180,9 @@ static uint32_t size_of(const struct thread_cache *tcache)
     return tcache->view.mask / sizeof(uint32_t) + 1;
 }
 
-static void set_slots(struct thread_cache *tcache, uint32_t *slots, uint32_t size)
+static void set_slots(struct thread_cache *tcache, uint32_t *slots, uint32_t size, bool mapped)
 {
+    tcache->slots_mapped = mapped;
     tcache->view.slots = slots;
     tcache->view.mask = (size - 1) * (uint32_t)sizeof(uint32_t);
     tcache->used = tcache->parts = 0;
@@ -195,7 +212,7 @@ static void thread_cache_free(struct thread_cache *tcache)
     if (tcache->old_slots)
         unmap_slots(tcache->old_slots, tcache->old_bytes);
     if (tcache->view.slots)
-        slots_free(tcache->view.slots, size_of(tcache));
+        slots_free(tcache->view.slots, size_of(tcache), tcache->slots_mapped);
     free(tcache);
 }
 
@@ -203,11 +220,13 @@ static struct thread_cache *thread_cache_new(struct thread_cache_set *set)
 {
     struct thread_cache *tcache =
         calloc(1, sizeof(*tcache) + set->caches * sizeof(tcache->rows[0]));
-    bool out_of_line = set->fenced || set->exact;
+    bool out_of_line = set->fenced || set->exact, mapped;
+    uint32_t *slots;
 
     if (!tcache)
         return NULL;
-    set_slots(tcache, slots_new(FIRST_SLOTS), FIRST_SLOTS);
+    slots = slots_new(FIRST_SLOTS, &mapped);
+    set_slots(tcache, slots, FIRST_SLOTS, mapped);
     tcache->set = set;
     if (!tcache->view.slots || !thread_cache_pin_slot(tcache, FIRST_PIN_SLOTS - 1)) {
         thread_cache_free(tcache);
@@ -430,6 +449,21 @@ static bool slot_is_live(const struct thread_cache *tcache, uint32_t number)
     return !(check & ~(uint32_t)THREAD_CACHE_NO_SEQUENCE);
 }
 
+static uint32_t *mark_of(const struct thread_cache *tcache)
+{
+    return &tcache->view.slots[size_of(tcache) + THREAD_CACHE_PROBES];
+}
+
+bool thread_cache_is_whole(const struct thread_cache *tcache)
+{
+    return thread_cache_read(mark_of(tcache));
+}
+
+void thread_cache_mark_whole(struct thread_cache *tcache)
+{
+    *mark_of(tcache) = 1;
+}
+
 static uint32_t *first_slot(const struct thread_cache *tcache, uint32_t hash)
 {
     return thread_cache_slot(tcache->view.slots, tcache->view.mask, hash);
@@ -439,11 +473,12 @@ static uint32_t *first_slot(const struct thread_cache *tcache, uint32_t hash)
 static uint32_t *room_for(const struct thread_cache *tcache, uint32_t hash, uint32_t number)
 {
     uint32_t *slot = first_slot(tcache, hash), *end = slot + THREAD_CACHE_PROBES, *room = NULL;
+    uint32_t name;
 
-    for (; slot < end && *slot; slot++) {
-        if (*slot == pin_slot_offset(number))
+    for (; slot < end && (name = thread_cache_read(slot)); slot++) {
+        if (name == pin_slot_offset(number))
             return slot;
-        if (!room && !slot_is_live(tcache, pin_slot_number(*slot)))
+        if (!room && !slot_is_live(tcache, pin_slot_number(name)))
             room = slot;
     }
     if (!room)
@@ -479,22 +514,23 @@ static void replace_slots(struct thread_cache *tcache)
 {
     uint32_t had = size_of(tcache), size = had, *made;
     uint32_t parts = had < PART_SLOTS ? tcache->parts : 0;
+    bool mapped;
 
     if (size < MOST_SLOTS && limit_of(size) < tcache->set->entries->end + parts)
         size *= size < MANY_SLOTS ? 8 : 2;
-    made = slots_new(size);
+    made = slots_new(size, &mapped);
     if (!made)
         return;
     if (tcache->old_slots)
         unmap_slots(tcache->old_slots, tcache->old_bytes);
     tcache->old_slots = NULL;
-    if (had > FEW_SLOTS) {
+    if (tcache->slots_mapped) {
         tcache->old_slots = (char *)tcache->view.slots;
         tcache->old_bytes = bytes_of(had);
     } else {
         free(tcache->view.slots);
     }
-    set_slots(tcache, made, size);
+    set_slots(tcache, made, size, mapped);
     show(tcache);
 }
 
@@ -516,8 +552,10 @@ void thread_cache_remember(struct thread_cache *tcache, uint64_t addr, uint32_t 
     if (full)
         replace_slots(tcache);
     slot = room_for(tcache, thread_cache_hash(addr), number);
-    tcache->used += !*slot;
-    tcache->parts += !*slot && part;
+    if (!thread_cache_read(slot)) {
+        tcache->used++;
+        tcache->parts += part;
+    }
     *slot = pin_slot_offset(number);
 }
 

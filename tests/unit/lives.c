@@ -19,6 +19,10 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#ifndef MAP_DROPPABLE /* Linux 6.11 */
+#define MAP_DROPPABLE 0x08
+#endif
+
 /* ---- /proc ------------------------------------------------------------------------------ */
 
 static bool has_other_inode; /* /proc/self, in this process */
@@ -61,16 +65,17 @@ int __wrap_open(const char *path, int flags, ...)
 static struct {
     char *at, *copy;
     size_t size;
-    bool absent;
+    bool absent, droppable;
 } saved[MOST_SAVED];
 static unsigned saved_count;
 
-static void save(char *at, size_t size, bool absent)
+static void save(char *at, size_t size, const char *flags)
 {
     assert_in_range(saved_count, 0, MOST_SAVED - 1);
     saved[saved_count].at = at;
     saved[saved_count].size = size;
-    saved[saved_count].absent = absent;
+    saved[saved_count].absent = strstr(flags, " dc");
+    saved[saved_count].droppable = strstr(flags, " dp");
     saved[saved_count].copy = test_map(size);
     memcpy(saved[saved_count++].copy, at, size);
 }
@@ -89,7 +94,7 @@ static void take_image(void)
             end = to;
         }
         if (!strncmp(line, "VmFlags: rd", 11) && (strstr(line, " wf") || strstr(line, " dc")))
-            save((char *)start, end - start, strstr(line, " dc") != NULL);
+            save((char *)start, end - start, line);
     }
     (void)fclose(smaps);
     assert_int_not_equal(saved_count, 0);
@@ -126,6 +131,9 @@ static pid_t clone_raw(void)
     return child;
 }
 
+/* Does the image leave out memory that the kernel may drop, as CRIU's since 4.2? */
+static bool leaves_droppable;
+
 /* In a child: now it has all memory of its parent. No image is restored in the tick in which it was
  * taken. */
 static void become_clone(void)
@@ -135,7 +143,8 @@ static void become_clone(void)
             mmap(saved[i].at, saved[i].size, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != saved[i].at)
             _exit(1);
-        memcpy(saved[i].at, saved[i].copy, saved[i].size);
+        if (!saved[i].droppable || !leaves_droppable)
+            memcpy(saved[i].at, saved[i].copy, saved[i].size);
     }
     await_next_tick();
 }
@@ -368,6 +377,50 @@ static uint64_t hits_after_a_change(void)
 {
     munmap(memory + 2 * fixture_page(), fixture_page());
     return fixture_key(memory, fixture_page()) == key;
+}
+
+static uint64_t hits(void)
+{
+    return fixture_key(memory, fixture_page()) == key;
+}
+
+static bool has_droppable(void)
+{
+    void *made = mmap(NULL, fixture_page(), PROT_READ, MAP_DROPPABLE | MAP_ANONYMOUS, -1, 0);
+
+    return made != MAP_FAILED && !munmap(made, fixture_page());
+}
+
+/* Where the image has no droppable memory a thread finds its table empty. An entry that served a
+ * part of its range is remembered elsewhere too. */
+TEST(get__first_call_of_a_clone_without_droppable_memory__no_hit)
+{
+    if (!has_droppable())
+        test_skip("the kernel has no MAP_DROPPABLE");
+    fixture_open_hooked();
+    memory = fixture_map(2);
+    key = fixture_key(memory, 2 * fixture_page());
+    leaves_droppable = true;
+    assert_int_equal(in_clone(hits), 0);
+    assert_int_equal(fixture_key(memory, fixture_page()), key);
+    assert_int_equal(in_clone(hits), 0);
+    leaves_droppable = false;
+    munmap(memory, 2 * fixture_page());
+}
+
+TEST(get__kernel_has_dropped_the_table__a_hit)
+{
+    fixture_open_hooked();
+    memory = fixture_map(1);
+    key = fixture_key(memory, fixture_page());
+    take_image();
+    for (unsigned i = 0; i < saved_count; i++)
+        if (saved[i].droppable)
+            assert_int_equal(madvise(saved[i].at, saved[i].size, MADV_DONTNEED), 0);
+    drop_image();
+    assert_int_equal(hits(), 1);
+    assert_int_equal(hits(), 1);
+    munmap(memory, fixture_page());
 }
 
 TEST(get__in_a_clone_after_a_miss_a_token_or_a_change__no_hit)
