@@ -8,6 +8,7 @@
  */
 #include "core/cache/thread_cache.h"
 
+#include "core/base/droppable.h"
 #include "core/base/process.h"
 #include "core/base/work.h"
 #include "core/mr/mr.h"
@@ -20,9 +21,6 @@
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
-#endif
-#ifndef MAP_DROPPABLE /* Linux 6.11 */
-#define MAP_DROPPABLE 0x08
 #endif
 
 #define FIRST_SLOTS     64u        /* size of a new table; sizes are powers of two */
@@ -120,23 +118,18 @@ static size_t bytes_of(uint32_t size)
     return ((size_t)size + THREAD_CACHE_PROBES + 1) * sizeof(uint32_t);
 }
 
-/* Memory that the kernel may zero, and that an image of the process does not have: a table only
- * saves a search, and in a restored process none may be saved. NULL: the kernel has none. */
-static uint32_t *map_droppable(size_t bytes)
+/* In memory that an image of the process does not have, where there is such memory: a restored
+ * process may have no hit before it knows that it is one. */
+static uint32_t *slots_new(uint32_t size)
 {
-    void *made = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_DROPPABLE | MAP_ANONYMOUS, -1, 0);
+    uint32_t *made;
 
-    return made == MAP_FAILED ? NULL : made;
-}
-
-static uint32_t *slots_new(uint32_t size, bool *mapped)
-{
-    uint32_t *made = map_droppable(bytes_of(size));
-
-    *mapped = made || size > FEW_SLOTS;
-    if (made)
-        return made;
-    return *mapped ? map(bytes_of(size), PROT_READ | PROT_WRITE) : calloc(1, bytes_of(size));
+    if (size <= FEW_SLOTS) {
+        made = droppable_take(bytes_of(size));
+        return made ? made : calloc(1, bytes_of(size));
+    }
+    made = mmap(NULL, bytes_of(size), PROT_READ | PROT_WRITE, MAP_DROPPABLE | MAP_ANONYMOUS, -1, 0);
+    return made != MAP_FAILED ? made : map(bytes_of(size), PROT_READ | PROT_WRITE);
 }
 
 /* Without the hooks in libc, which would shut the gates: no region is of this memory. */
@@ -145,11 +138,11 @@ static void unmap_slots(void *slots, size_t bytes)
     syscall(SYS_munmap, slots, bytes);
 }
 
-static void slots_free(uint32_t *slots, uint32_t size, bool mapped)
+static void slots_free(uint32_t *slots, uint32_t size)
 {
-    if (slots && mapped)
+    if (slots && size > FEW_SLOTS)
         unmap_slots(slots, bytes_of(size));
-    else
+    else if (!droppable_give_back(slots))
         free(slots);
 }
 
@@ -180,12 +173,29 @@ static uint32_t size_of(const struct thread_cache *tcache)
     return tcache->view.mask / sizeof(uint32_t) + 1;
 }
 
-static void set_slots(struct thread_cache *tcache, uint32_t *slots, uint32_t size, bool mapped)
+static uint32_t *mark_of(const struct thread_cache *tcache)
 {
-    tcache->slots_mapped = mapped;
+    return &tcache->view.slots[size_of(tcache) + THREAD_CACHE_PROBES];
+}
+
+bool thread_cache_is_whole(const struct thread_cache *tcache)
+{
+    return thread_cache_read(mark_of(tcache));
+}
+
+void thread_cache_mark_whole(struct thread_cache *tcache)
+{
+    *mark_of(tcache) = 1;
+}
+
+/* slots: new; NULL: no memory. */
+static void set_slots(struct thread_cache *tcache, uint32_t *slots, uint32_t size)
+{
     tcache->view.slots = slots;
     tcache->view.mask = (size - 1) * (uint32_t)sizeof(uint32_t);
     tcache->used = tcache->parts = 0;
+    if (slots)
+        thread_cache_mark_whole(tcache);
 }
 
 /* Updates the thread's copy of the view. Call it when the view has changed. */
@@ -212,7 +222,7 @@ static void thread_cache_free(struct thread_cache *tcache)
     if (tcache->old_slots)
         unmap_slots(tcache->old_slots, tcache->old_bytes);
     if (tcache->view.slots)
-        slots_free(tcache->view.slots, size_of(tcache), tcache->slots_mapped);
+        slots_free(tcache->view.slots, size_of(tcache));
     free(tcache);
 }
 
@@ -220,13 +230,11 @@ static struct thread_cache *thread_cache_new(struct thread_cache_set *set)
 {
     struct thread_cache *tcache =
         calloc(1, sizeof(*tcache) + set->caches * sizeof(tcache->rows[0]));
-    bool out_of_line = set->fenced || set->exact, mapped;
-    uint32_t *slots;
+    bool out_of_line = set->fenced || set->exact;
 
     if (!tcache)
         return NULL;
-    slots = slots_new(FIRST_SLOTS, &mapped);
-    set_slots(tcache, slots, FIRST_SLOTS, mapped);
+    set_slots(tcache, slots_new(FIRST_SLOTS), FIRST_SLOTS);
     tcache->set = set;
     if (!tcache->view.slots || !thread_cache_pin_slot(tcache, FIRST_PIN_SLOTS - 1)) {
         thread_cache_free(tcache);
@@ -449,21 +457,6 @@ static bool slot_is_live(const struct thread_cache *tcache, uint32_t number)
     return !(check & ~(uint32_t)THREAD_CACHE_NO_SEQUENCE);
 }
 
-static uint32_t *mark_of(const struct thread_cache *tcache)
-{
-    return &tcache->view.slots[size_of(tcache) + THREAD_CACHE_PROBES];
-}
-
-bool thread_cache_is_whole(const struct thread_cache *tcache)
-{
-    return thread_cache_read(mark_of(tcache));
-}
-
-void thread_cache_mark_whole(struct thread_cache *tcache)
-{
-    *mark_of(tcache) = 1;
-}
-
 static uint32_t *first_slot(const struct thread_cache *tcache, uint32_t hash)
 {
     return thread_cache_slot(tcache->view.slots, tcache->view.mask, hash);
@@ -514,23 +507,22 @@ static void replace_slots(struct thread_cache *tcache)
 {
     uint32_t had = size_of(tcache), size = had, *made;
     uint32_t parts = had < PART_SLOTS ? tcache->parts : 0;
-    bool mapped;
 
     if (size < MOST_SLOTS && limit_of(size) < tcache->set->entries->end + parts)
         size *= size < MANY_SLOTS ? 8 : 2;
-    made = slots_new(size, &mapped);
+    made = slots_new(size);
     if (!made)
         return;
     if (tcache->old_slots)
         unmap_slots(tcache->old_slots, tcache->old_bytes);
     tcache->old_slots = NULL;
-    if (tcache->slots_mapped) {
+    if (had > FEW_SLOTS) {
         tcache->old_slots = (char *)tcache->view.slots;
         tcache->old_bytes = bytes_of(had);
     } else {
-        free(tcache->view.slots);
+        slots_free(tcache->view.slots, had);
     }
-    set_slots(tcache, made, size, mapped);
+    set_slots(tcache, made, size);
     show(tcache);
 }
 

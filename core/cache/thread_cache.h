@@ -91,7 +91,6 @@ struct mapped_range {
 struct thread_cache {
     struct tls_view view;  /* the thread's tls_views may have a copy */
     uint32_t reserved_end; /* pin slots before this one have addresses; 0: they are on the heap */
-    bool slots_mapped;     /* the table is a mapping, not on the heap */
     char *old_slots;       /* of a table that was replaced; NULL: nothing is left of it */
     size_t old_bytes;
     struct mapped_range mapped[MAPPED_KNOWN];
@@ -179,7 +178,7 @@ static inline uint32_t thread_cache_read(const uint32_t *slot)
 
 /* false: the kernel has zeroed the table since the last mark, or part of it. It does so where
  * memory is short; and a process that is restored from an image gets the table so, where the
- * checkpointer leaves such memory out. mark: false before it once, for each table. */
+ * checkpointer leaves such memory out. mark: a new table has the mark. */
 bool thread_cache_is_whole(const struct thread_cache *tcache);
 void thread_cache_mark_whole(struct thread_cache *tcache);
 

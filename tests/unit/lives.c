@@ -4,6 +4,7 @@
  * the memory of another one. Such a clone is a child made by clone(2), without fork handlers, that
  * gets back the pages that the kernel wiped or did not copy.
  */
+#include "core/base/droppable.h"
 #include "core/base/life.h"
 #include "tests/support/cache_fixture.h"
 
@@ -18,10 +19,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
-
-#ifndef MAP_DROPPABLE /* Linux 6.11 */
-#define MAP_DROPPABLE 0x08
-#endif
 
 /* ---- /proc ------------------------------------------------------------------------------ */
 
