@@ -153,8 +153,10 @@ static void compare(struct life *life)
     if (number && place && place == life->place)
         return;
     birth = find_birth();
-    if (!number || (birth && life->birth && birth != life->birth))
+    if (!number || (birth && life->birth && birth != life->birth)) {
+        process_wipe_again();
         atomic_store(&life->number, draw(number));
+    }
     if (birth) {
         life->birth = birth;
         life->place = place;

@@ -6,6 +6,7 @@
  */
 #include "core/base/droppable.h"
 #include "core/base/life.h"
+#include "core/base/process.h"
 #include "tests/support/cache_fixture.h"
 
 #include <errno.h>
@@ -260,6 +261,29 @@ TEST(number__no_descriptor_in_a_clone__another_once_there_is_one)
 {
     (void)life_number();
     assert_int_equal(in_clone(read_late), 1);
+}
+
+/* CRIU before 4.2 does not restore the advice to wipe. */
+static uint64_t fork_is_noticed(void)
+{
+    uint64_t epoch = process_epoch_start();
+    pid_t child;
+
+    for (unsigned i = 0; i < saved_count; i++)
+        (void)madvise(saved[i].at, saved[i].size, MADV_KEEPONFORK);
+    (void)life_number();
+    child = clone_raw();
+    if (child == 0)
+        _exit(process_is(epoch));
+    test_await(child);
+    return 1;
+}
+
+TEST(fork__of_a_clone_without_advice_to_wipe__noticed)
+{
+    (void)process_epoch_start();
+    (void)life_number();
+    assert_int_equal(in_clone(fork_is_noticed), 1);
 }
 
 /* ---- tokens ----------------------------------------------------------------------------- */
