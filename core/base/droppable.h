@@ -14,8 +14,8 @@
 #define MAP_DROPPABLE 0x08
 #endif
 
-/* Takes up to some KiB, zeroed, of a mapping that all share. NULL: the kernel has no such memory,
- * or the size is too large or none of it is left. */
+/* Takes up to 16 KiB, zeroed, of a mapping that many share. NULL: the kernel has no such memory,
+ * the size is too large, or 14,000 are taken. */
 void *droppable_take(size_t bytes);
 /* False: it is no such memory. */
 bool droppable_give_back(void *at);
