@@ -56,7 +56,7 @@ int hmreg_mr_pack_many(struct hmreg_mr *const *mrs, size_t count, void *buf, siz
  * -EBADMSG: not a token, truncated, or damaged. -EPROTONOSUPPORT: a token of a newer format.
  * -EXDEV: a token of another provider kind, or of a group's region (use hmreg_token_rail()), or
  * only one of the two domains has raw keys. -EHOSTUNREACH: a token of a loopback domain of another
- * process.
+ * process, or of an earlier life of this one.
  */
 int hmreg_remote_open(struct hmreg_domain *domain, const void *token, size_t size,
                       struct hmreg_remote **remote);
