@@ -170,6 +170,14 @@ void *process_wiped(size_t size)
     return taken ? taken : map_wiped(size);
 }
 
+void process_wipe_again(void)
+{
+    char *base = atomic_load(&together.base);
+
+    if (base)
+        (void)madvise(base, together_size(), MADV_WIPEONFORK);
+}
+
 static void *unwiped_page(void)
 {
     void *page = map_bytes(page_size());

@@ -42,6 +42,10 @@ struct process_hold {
 bool process_hold_take(struct process_hold *hold);
 void process_hold_release(struct process_hold *hold);
 
+/* Has the kernel wipe the first pages of those below again, the epoch's among them: a process that
+ * CRIU before 4.2 has restored has lost the advice. */
+void process_wipe_again(void);
+
 /* Allocates a zeroed page that is zeroed again in a forked child. NULL: no memory; not recorded. */
 void *process_page(void);
 void process_page_free(void *page);

@@ -307,8 +307,9 @@ static uint32_t slot_at_distance(const struct thread_cache *tcache, uint64_t add
 {
     if (distance == THREAD_CACHE_PROBES)
         return 0;
-    return thread_cache_slot(tcache->view.slots, tcache->view.mask,
-                             thread_cache_hash(addr))[distance];
+    return thread_cache_read(
+        thread_cache_slot(tcache->view.slots, tcache->view.mask, thread_cache_hash(addr)) +
+        distance);
 }
 
 static struct hmreg_mr *find_in_table(struct thread_cache *tcache, const struct cache_want *want)
@@ -337,10 +338,14 @@ static struct hmreg_mr *find_in_table(struct thread_cache *tcache, const struct 
 static struct hmreg_mr *find_remembered(struct thread_cache *tcache, const struct cache_want *want)
 {
     struct cache_set *set = cache_set_of(tcache->set);
+    bool whole = thread_cache_is_whole(tcache);
 
-    if (state_of(tcache) != GATE_LIVE) {
+    if (state_of(tcache) != GATE_LIVE || !whole) {
         if (!process_is(set->domain->lib->epoch))
             return NULL;
+        (void)context_life(set->domain->lib);
+        if (!whole)
+            thread_cache_mark_whole(tcache);
         cache_drain(&set->pool);
         if (state_of(tcache) & GATE_REAP)
             cache_set_reap(set);
@@ -404,7 +409,8 @@ static inline bool pin_first(const struct tls_view *view, uint64_t addr, uint64_
                              uint64_t access, uint32_t marks, struct hmreg_mr **mr,
                              struct pin_slot **pin_slot)
 {
-    uint32_t slot = *thread_cache_slot(view->slots, view->mask, thread_cache_hash(addr));
+    uint32_t slot =
+        thread_cache_read(thread_cache_slot(view->slots, view->mask, thread_cache_hash(addr)));
 
     *pin_slot = pin_slot_at(view->pin_slots, slot);
     *mr = mr_at(view->entries, slot);

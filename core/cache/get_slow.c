@@ -561,8 +561,10 @@ static int get_rounds(struct get *get, bool caching, struct hmreg_mr **out)
 static int get_uncancelled(struct get *get, bool caching, struct hmreg_mr **out)
 {
     UNCANCELLED;
-    int rc = get_rounds(get, caching, out), refused;
+    int rc, refused;
 
+    (void)context_life(get->domain->lib); /* before an entry of an earlier life is found */
+    rc = get_rounds(get, caching, out);
     put_discarded(get);
     region_settle_lost(get->domain);
     if (rc != -EFAULT || !get->assumed)

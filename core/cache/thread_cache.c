@@ -8,6 +8,7 @@
  */
 #include "core/cache/thread_cache.h"
 
+#include "core/base/droppable.h"
 #include "core/base/process.h"
 #include "core/base/work.h"
 #include "core/mr/mr.h"
@@ -111,16 +112,24 @@ static void *map(size_t bytes, int protection)
     return made;
 }
 
-/* THREAD_CACHE_PROBES extra slots at the end, so that no search wraps. */
+/* THREAD_CACHE_PROBES extra slots at the end, so that no search wraps; and the mark. */
 static size_t bytes_of(uint32_t size)
 {
-    return ((size_t)size + THREAD_CACHE_PROBES) * sizeof(uint32_t);
+    return ((size_t)size + THREAD_CACHE_PROBES + 1) * sizeof(uint32_t);
 }
 
+/* In memory that an image of the process does not have, where there is such memory: a restored
+ * process may have no hit before it knows that it is one. */
 static uint32_t *slots_new(uint32_t size)
 {
-    return size > FEW_SLOTS ? map(bytes_of(size), PROT_READ | PROT_WRITE)
-                            : calloc(1, bytes_of(size));
+    uint32_t *made;
+
+    if (size <= FEW_SLOTS) {
+        made = droppable_take(bytes_of(size));
+        return made ? made : calloc(1, bytes_of(size));
+    }
+    made = mmap(NULL, bytes_of(size), PROT_READ | PROT_WRITE, MAP_DROPPABLE | MAP_ANONYMOUS, -1, 0);
+    return made != MAP_FAILED ? made : map(bytes_of(size), PROT_READ | PROT_WRITE);
 }
 
 /* Without the hooks in libc, which would shut the gates: no region is of this memory. */
@@ -133,7 +142,7 @@ static void slots_free(uint32_t *slots, uint32_t size)
 {
     if (slots && size > FEW_SLOTS)
         unmap_slots(slots, bytes_of(size));
-    else
+    else if (!droppable_give_back(slots))
         free(slots);
 }
 
@@ -164,11 +173,29 @@ static uint32_t size_of(const struct thread_cache *tcache)
     return tcache->view.mask / sizeof(uint32_t) + 1;
 }
 
+static uint32_t *mark_of(const struct thread_cache *tcache)
+{
+    return &tcache->view.slots[size_of(tcache) + THREAD_CACHE_PROBES];
+}
+
+bool thread_cache_is_whole(const struct thread_cache *tcache)
+{
+    return thread_cache_read(mark_of(tcache));
+}
+
+void thread_cache_mark_whole(struct thread_cache *tcache)
+{
+    *mark_of(tcache) = 1;
+}
+
+/* slots: new; NULL: no memory. */
 static void set_slots(struct thread_cache *tcache, uint32_t *slots, uint32_t size)
 {
     tcache->view.slots = slots;
     tcache->view.mask = (size - 1) * (uint32_t)sizeof(uint32_t);
     tcache->used = tcache->parts = 0;
+    if (slots)
+        thread_cache_mark_whole(tcache);
 }
 
 /* Updates the thread's copy of the view. Call it when the view has changed. */
@@ -439,11 +466,12 @@ static uint32_t *first_slot(const struct thread_cache *tcache, uint32_t hash)
 static uint32_t *room_for(const struct thread_cache *tcache, uint32_t hash, uint32_t number)
 {
     uint32_t *slot = first_slot(tcache, hash), *end = slot + THREAD_CACHE_PROBES, *room = NULL;
+    uint32_t name;
 
-    for (; slot < end && *slot; slot++) {
-        if (*slot == pin_slot_offset(number))
+    for (; slot < end && (name = thread_cache_read(slot)); slot++) {
+        if (name == pin_slot_offset(number))
             return slot;
-        if (!room && !slot_is_live(tcache, pin_slot_number(*slot)))
+        if (!room && !slot_is_live(tcache, pin_slot_number(name)))
             room = slot;
     }
     if (!room)
@@ -492,7 +520,7 @@ static void replace_slots(struct thread_cache *tcache)
         tcache->old_slots = (char *)tcache->view.slots;
         tcache->old_bytes = bytes_of(had);
     } else {
-        free(tcache->view.slots);
+        slots_free(tcache->view.slots, had);
     }
     set_slots(tcache, made, size);
     show(tcache);
@@ -516,8 +544,10 @@ void thread_cache_remember(struct thread_cache *tcache, uint64_t addr, uint32_t 
     if (full)
         replace_slots(tcache);
     slot = room_for(tcache, thread_cache_hash(addr), number);
-    tcache->used += !*slot;
-    tcache->parts += !*slot && part;
+    if (!thread_cache_read(slot)) {
+        tcache->used++;
+        tcache->parts += part;
+    }
     *slot = pin_slot_offset(number);
 }
 

@@ -71,7 +71,8 @@ static inline uint32_t thread_cache_next(uint32_t sequence)
 /* What a hit reads of its thread cache, in one cache line of thread-local storage (tls_views). */
 struct tls_view {
     uint64_t serial;     /* the domain's; ~serial: every request takes the out-of-line path */
-    uint32_t *slots;     /* slot offsets of entries, see pin_slot_offset(); 0: free */
+    uint32_t *slots;     /* slot offsets of entries, see pin_slot_offset(); 0: free. The kernel may
+                            zero them at any time, so each is read once */
     uint32_t mask, room; /* mask: of a slot, in bytes; room: where pin slots end, in bytes */
     char *entries;       /* the base of the stable array of entries */
     struct pin_slot *pin_slots;
@@ -169,6 +170,17 @@ static inline uint32_t *thread_cache_slot(uint32_t *slots, uint32_t mask, uint32
 {
     return (uint32_t *)((char *)slots + (hash & mask));
 }
+
+static inline uint32_t thread_cache_read(const uint32_t *slot)
+{
+    return __atomic_load_n(slot, __ATOMIC_RELAXED);
+}
+
+/* false: the kernel has zeroed the table since the last mark, or part of it. It does so where
+ * memory is short; and a process that is restored from an image gets the table so, where the
+ * checkpointer leaves such memory out. mark: a new table has the mark. */
+bool thread_cache_is_whole(const struct thread_cache *tcache);
+void thread_cache_mark_whole(struct thread_cache *tcache);
 
 /* Remembers that an entry, which has a pin slot, served a request at this address. check: the pin
  * slot's new `check`. part: the request was of a part of the entry, for which a table that is full

@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/failure.h"
+#include "core/base/life.h"
 #include "core/base/maps.h"
 #include "core/base/uncancelled.h"
 #include "core/base/validate.h"
@@ -32,6 +33,17 @@ int context_check(const struct hmreg *lib)
 struct log *hmreg_lib_log(struct hmreg *lib)
 {
     return lib && process_is(lib->epoch) ? &lib->settings.log : NULL;
+}
+
+uint64_t context_life(struct hmreg *lib)
+{
+    uint64_t life = life_number();
+
+    if (atomic_load(&lib->life) == life)
+        return life;
+    monitor_notice(lib->monitor, 0, UINT64_MAX);
+    atomic_store(&lib->life, life);
+    return life;
 }
 
 int context_check_device(struct hmreg *lib, enum hmreg_iface iface, int device)
@@ -181,7 +193,10 @@ int hmreg_open(const struct hmreg_config *config, struct hmreg **out)
         maps_read_only();
     hmem_table.listen(monitor_ended);
     lib->epoch = process_epoch_start();
-    rc = lib->epoch ? monitor_open(settings.monitor, settings.plain_calls, &lib->monitor) : -ENOMEM;
+    lib->life = life_number();
+    rc = lib->epoch && lib->life
+             ? monitor_open(settings.monitor, settings.plain_calls, &lib->monitor)
+             : -ENOMEM;
     if (rc) {
         free(lib);
         return rc;

@@ -31,8 +31,9 @@ struct owned {
 
 struct hmreg {
     uint64_t epoch;
-    struct hmreg *next; /* in the process's list, which guards these two */
-    unsigned visitors;  /* threads in context_each() */
+    _Atomic uint64_t life; /* of the process, as context_life() knew it last */
+    struct hmreg *next;    /* in the process's list, which guards these two */
+    unsigned visitors;     /* threads in context_each() */
     struct settings settings;
     struct runtimes runtimes;
     struct monitor *monitor;      /* watches host memory for all caches */
@@ -56,6 +57,10 @@ struct hmreg {
 
 /* Checks that lib is not NULL and belongs to this process. -EINVAL, -EPERM. */
 int context_check(const struct hmreg *lib);
+
+/* life_number(). In a new life no cached region serves any more that was registered in an earlier
+ * one: each ends with its last put. */
+uint64_t context_life(struct hmreg *lib);
 
 /* Calls call() for each open library of the process, which is not closed meanwhile, until it does
  * not return 0. Returns that. No lock is held during the call. */

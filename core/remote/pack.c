@@ -227,7 +227,7 @@ static int describe(const struct hmreg_mr *mr, uint64_t begin, uint64_t end, str
     *token = (struct token){
         .iface = mr_body(mr)->iface,
         .extension_size = TOKEN_LIFE_BYTES,
-        .instance = domain->lib->epoch,
+        .instance = context_life(domain->lib),
         .generation = mr_generation(mr),
         .len = end - begin,
         .access = mr_body(mr)->access & HMREG_ACCESS_REMOTE,

@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/failure.h"
+#include "core/base/life.h"
 #include "core/base/validate.h"
 #include "core/remote/token.h"
 #include "core/group/group.h"
@@ -132,9 +133,10 @@ static int find_owner(const struct hmreg_domain *domain, const struct token *tok
     if (token->address_size != sizeof(*number))
         return hmreg_fail(-EBADMSG, "token: its address has %u bytes, a %s one has %zu",
                           token->address_size, domain->ops.name, sizeof(*number));
-    if (token->instance != domain->lib->epoch)
+    if (token->instance != context_life(domain->lib))
         return hmreg_fail(-EHOSTUNREACH,
-                          "token: made by another process, and %s domains reach their own only; "
+                          "token: made by another process or an earlier life of this one, and %s "
+                          "domains reach their own only; "
                           "libfabric's shm and tcp reach others",
                           domain->ops.name);
     *number = token_word(token->address);
@@ -342,9 +344,12 @@ static int judge(const struct hmreg_remote *remote, const struct token *token,
                           "token: it is older than the remote: registration %" PRIu64
                           ", the remote has %" PRIu64 " of this owner",
                           token->generation, remote->generation);
-    *out = token->instance != remote->instance       ? HMREG_REMOTE_DEAD
-           : token->generation == remote->generation ? HMREG_REMOTE_CURRENT
-                                                     : HMREG_REMOTE_RENEWED;
+    if (token->instance != remote->instance)
+        *out = life_is_of_same_process(token->instance, remote->instance) ? HMREG_REMOTE_OTHER_LIFE
+                                                                          : HMREG_REMOTE_DEAD;
+    else
+        *out =
+            token->generation == remote->generation ? HMREG_REMOTE_CURRENT : HMREG_REMOTE_RENEWED;
     return 0;
 }
 
@@ -391,9 +396,11 @@ int hmreg_remote_renew(struct hmreg_remote *remote, const void *token, size_t si
     struct hmreg_remote *renewed;
     int rc = check_token(remote, token, size, &state);
 
-    if (!rc && state == HMREG_REMOTE_DEAD)
-        rc = hmreg_fail(-EOWNERDEAD, "the token is of another process than the remote's, which has "
-                                     "ended: close the remote and open the token");
+    if (!rc && state != HMREG_REMOTE_CURRENT && state != HMREG_REMOTE_RENEWED)
+        rc = hmreg_fail(
+            -EOWNERDEAD, "the token is of another %s: close the remote and open the token",
+            state == HMREG_REMOTE_DEAD ? "process than the remote's, which has ended"
+                                       : "life of the remote's process, restored from an image");
     rc = rc ? rc : open_token(remote->domain, token, size, &renewed);
     if (rc)
         return rc;

@@ -18,8 +18,9 @@
  * have them in order. The first raw key is mapped with its base, which is not its first segment's
  * in a token of a part of a region, each other one with the base of the first segment that has it.
  *
- * The instance is the owner's process (process_epoch_start()): its pid and a random number. The
- * generation tells which of two registrations of that process is the later one.
+ * The instance is the owner's life (life_number()): another one in each process, and in each one
+ * that is restored from the image of a process. The generation tells which of two registrations of
+ * that life is the later one.
  *
  * Later versions add what older readers can do without to the extension, of which this one skips
  * what it does not know, and set a flag for what they cannot, which is refused here. Since a

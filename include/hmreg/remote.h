@@ -56,7 +56,7 @@ int hmreg_mr_pack_many(struct hmreg_mr *const *mrs, size_t count, void *buf, siz
  * -EBADMSG: not a token, truncated, or damaged. -EPROTONOSUPPORT: a token of a newer format.
  * -EXDEV: a token of another provider kind, or of a group's region (use hmreg_token_rail()), or
  * only one of the two domains has raw keys. -EHOSTUNREACH: a token of a loopback domain of another
- * process.
+ * process, or of an earlier life of this one.
  */
 int hmreg_remote_open(struct hmreg_domain *domain, const void *token, size_t size,
                       struct hmreg_remote **remote);
@@ -95,13 +95,16 @@ int hmreg_remote_addr(const struct hmreg_remote *remote, uint64_t offset, size_t
 
 /* ---- the owner's life ------------------------------------------------------------------- */
 
-/* A token says which process made it, by its pid and a random number, and which of that process's
- * registrations it is of. What a later token of the same buffer tells of a remote: */
+/* A token says which process made it, which life of that process, if it was saved and restored, and
+ * which registration it is of. What a later token of the same buffer tells of a remote: */
 enum hmreg_remote_state {
     HMREG_REMOTE_CURRENT = 0, /* it is of the same registration */
     HMREG_REMOTE_RENEWED = 1, /* the owner has registered the buffer anew: hmreg_remote_renew() */
     HMREG_REMOTE_DEAD = 2,    /* the owner's process has ended: the remote's keys may by now name
                                  other memory of another process, and must not be used */
+    HMREG_REMOTE_OTHER_LIFE = 3, /* the token is of a process that was restored from an image of the
+                                    remote's owner: as DEAD for the remote, though the owner may go
+                                    on where it was saved */
 };
 
 /*
@@ -116,9 +119,9 @@ int hmreg_remote_check(const struct hmreg_remote *remote, const void *token, siz
 /*
  * Makes a remote what the newer token says: its addresses, keys, length and rights. No other thread
  * may use the remote during the call; a key table is written under readers (<hmreg/table.h>).
- * -EOWNERDEAD: the token is of another process than the remote's. -EMSGSIZE: the region has another
- * number of segments. Errors of hmreg_remote_check() and hmreg_remote_open(); then the remote is as
- * it was.
+ * -EOWNERDEAD: the token is of another process or life than the remote's. -EMSGSIZE: the region has
+ * another number of segments. Errors of hmreg_remote_check() and hmreg_remote_open(); then the
+ * remote is as it was.
  */
 int hmreg_remote_renew(struct hmreg_remote *remote, const void *token, size_t size);
 

@@ -148,9 +148,9 @@ TEST(pages__very_many__each_is_wiped)
 /* ---- libraries and domains -------------------------------------------------------------- */
 
 #define A_DOMAIN 2 /* the used entries, and the addresses reserved for more */
-/* The stats page, the wiped pages (two mappings where the program has its own between), the
- * reaper's stack and its guard. */
-#define A_LIBRARY 5
+/* The stats page, the wiped pages (two mappings where the program has its own between), threads'
+ * tables, the reaper's stack and its guard. */
+#define A_LIBRARY 6
 
 static char memory[1 << 16];
 

@@ -165,9 +165,12 @@ TEST(check__each_pair_of_instance_and_generation__its_state)
         {7, 5, HMREG_REMOTE_CURRENT},
         {7, 6, HMREG_REMOTE_RENEWED},
         {7, UINT64_MAX, HMREG_REMOTE_RENEWED},
-        {8, 5, HMREG_REMOTE_DEAD},
-        {8, 4, HMREG_REMOTE_DEAD},
-        {6, 9, HMREG_REMOTE_DEAD},
+        {8, 5, HMREG_REMOTE_OTHER_LIFE},
+        {8, 4, HMREG_REMOTE_OTHER_LIFE},
+        {6, 9, HMREG_REMOTE_OTHER_LIFE},
+        {(UINT64_C(1) << 40) + 7, 5, HMREG_REMOTE_DEAD},
+        {(UINT64_C(1) << 40) + 7, 6, HMREG_REMOTE_DEAD},
+        {UINT64_MAX, 4, HMREG_REMOTE_DEAD},
     };
     enum hmreg_remote_state state;
 
