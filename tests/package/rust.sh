@@ -58,7 +58,19 @@ examples_are_safe() {
     done
 }
 
+# The code that the document shows is lines of the example, without comments.
+document_shows_the_example() {
+    local line shown=0
+    while read -r line; do
+        ((++shown))
+        grep -qF "$line" "$rust/hmreg/examples/loopback.rs" || { echo "$line" && return 1; }
+    done < <(awk '/^```rust$/ { code = 1; next } /^```/ { code = 0 } code' "$SOURCE_DIR/docs/rust.md" |
+        sed 's/ *\/\/.*//' | grep .)
+    ((shown > 5))
+}
+
 check rust__versions_agree versions_agree
+check rust__document_shows_the_example document_shows_the_example
 check rust__examples_forbid_unsafe_code examples_are_safe
 names=(rust__bindings_declare_what_the_headers_do rust__bindings_that_differ_are_told)
 if [[ " $COMPONENTS " != *' ofi '* || " $COMPONENTS " != *' verbs '* ]]; then
