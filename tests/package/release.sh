@@ -49,7 +49,7 @@ unpacks() {
     tar -x -C "$work" -f "$work/made/$release.tar.gz"
 }
 
-# Of a release the publisher stands where the tree has nobody's address.
+# A release has the publisher's address where the tree has none that is real.
 names_the_publisher() {
     grep -qxF "Maintainer: $publisher" "$work/$release/debian/control" &&
         [[ $(sed -n 's/^ -- \(.*>\)  .*/\1/p' "$work/$release/debian/changelog" | head -n 1) == "$publisher" ]] &&

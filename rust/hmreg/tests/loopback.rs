@@ -62,8 +62,15 @@ fn a_region_with_remote_rights_ends_with_its_last_holder() {
 fn a_token_is_of_the_range_that_was_asked_for() {
     let (owner, peer) = domains();
     let buffer = Buffer::new(4096);
-    let _all = owner.get(&buffer, .., Access::REMOTE_WRITE).unwrap();
-    let part = owner.get(&buffer, 100..200, Access::REMOTE_WRITE).unwrap();
+    let base = buffer.as_ptr() as *const u8;
+    // SAFETY: the buffer outlives the domain. A get with policy KEEP may return a larger region.
+    let (_all, part) = unsafe {
+        let get = |from: usize, len| {
+            owner.get_raw(base.wrapping_add(from).cast(), len, Access::REMOTE_WRITE).unwrap()
+        };
+        (get(0, 4096), get(100, 100))
+    };
+    assert_eq!(part.query().unwrap().len, 4096);
     let remote = Remote::open(&peer, &part.token().unwrap()).unwrap();
 
     assert_eq!(remote.len().unwrap(), 100);
@@ -140,6 +147,31 @@ fn a_token_of_many_bytes_is_whole() {
     assert!(token.len() > 256);
     assert_eq!(Remote::open(&domain, &token).unwrap().len().unwrap(), 40 * 4096);
     assert_eq!(region.key(), None);
+}
+
+#[test]
+fn a_domain_that_cannot_be_closed_keeps_what_it_uses() {
+    let (first, _peer) = domains();
+    let fabric = Arc::new(());
+    let (mut raw, mut region) = (std::ptr::null_mut(), std::ptr::null_mut());
+    let bytes = Buffer::new(64);
+    // SAFETY: the library is open; the region is put, and the domain closed, at the end.
+    unsafe {
+        let library = first.library().as_raw();
+        let (none, config) = (std::ptr::null(), std::ptr::null());
+        assert_eq!(sys::hmreg_domain_open_loopback(library, none, config, &mut raw), 0);
+        let raw = std::ptr::NonNull::new(raw).unwrap();
+        drop({
+            let domain = Domain::from_raw(first.library(), raw, fabric.clone());
+            let get =
+                sys::hmreg_mr_get(raw.as_ptr(), bytes.as_ptr(), 64, Access::SEND.0, &mut region);
+            assert_eq!(get, 0);
+            domain
+        });
+        assert_eq!(Arc::strong_count(&fabric), 2);
+        sys::hmreg_mr_put(region);
+        assert_eq!(sys::hmreg_domain_close(raw.as_ptr()), 0);
+    }
 }
 
 #[test]
