@@ -27,6 +27,10 @@ prefix=$work/prefix tree=$work/hmreg there=$work/there
 elsewhere='
 examples/README.md: cmake => package_install
 examples/README.md: cc => package_install
+docs/releasing.md: gpg --verify => package_release
+docs/releasing.md: sha256sum --check => package_release
+docs/releasing.md: tar -xf => package_release
+docs/releasing.md: HMREG_RELEASE_KEY => package_release
 docs/operating.md: hmreg doctor --serve => tool_peer_hosts
 docs/operating.md: hmreg doctor --peer => tool_peer_hosts
 docs/man/hmreg-doctor.1.md: hmreg doctor --peer => tool_peer_hosts
@@ -252,7 +256,7 @@ check_block() { # DOCUMENT LINE KIND VARIABLES FILE
         [[ ! $5 =~ ^\ +(\./run|hmreg|hmreg-[a-z]+|cmake|cc|apt-get|\.ci/[a-z]+|mpirun|gdb|jq)\  ]] ||
             check "${name}__command_is_in_a_block_of_sh" false ;;
     c) ! grep -q '^int main(' "$5" || cp "$5" "$there/hello.c" ;; # readme.sh, manual.sh
-    python | cmake | text) ;;                                    # manual.sh, install.sh
+    python | cmake | text | toml | rust) ;;                      # manual.sh, install.sh, rust.sh
     none) [[ $1 == examples/* || $1 == docs/man/*.[37].md ]] || check "${name}__says_what_it_is" false ;;
     *) check "${name}__is_of_a_kind" false ;;
     esac

@@ -243,7 +243,9 @@ TEST(reg__another_thing_was_short_for_that_length__idle_ones_give_way)
         assert_ok(hmreg_mr_close(kept[i]));
 }
 
-/* ---- work ------------------------------------------------------------------------------------ */
+/* ---- work, which the library counts in debug builds only (core/base/work.h) ------------------ */
+
+#ifndef NDEBUG
 
 /* Two turns of the cache's hand, of which the first one takes second chances. */
 TEST(get__all_regions_are_held__each_is_looked_at_twice)
@@ -264,5 +266,6 @@ TEST(get__all_regions_are_held__each_is_looked_at_twice)
     for (unsigned i = 0; i < PAGES - 1; i++)
         hmreg_mr_put(all[i]);
 }
+#endif
 
 TEST_MAIN()

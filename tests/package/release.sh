@@ -1,0 +1,97 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#
+# packaging/release, with a key that ends with the test, and what who downloads a release does with it.
+. "$(dirname "$0")/cases.sh"
+cd "$SOURCE_DIR" || exit 1
+
+for program in gpg perl; do
+    command -v $program >/dev/null && continue
+    skip release "$program is not installed"
+    finish
+done
+
+work=$(mktemp -d) # a short path: gpg-agent's socket is there
+trap 'gpgconf --kill all; rm -rf "$work"' EXIT
+export GNUPGHOME=$work/gpg HMREG_RELEASE_KEY=signer@test.invalid
+mkdir -m 700 "$GNUPGHOME"
+publisher='Those Who Publish <release@test.invalid>'
+release=hmreg-$VERSION # check has a name of its own
+
+makes_a_key() {
+    gpg --batch --quiet --passphrase '' --quick-generate-key "Signer <$HMREG_RELEASE_KEY>" ed25519 sign 1d
+}
+
+makes() { # FOLDER
+    HMREG_RELEASE_PUBLISHER=$publisher packaging/release --trial "$work/$1"
+}
+
+same_bytes_again() {
+    local file
+    makes again || return
+    for file in "$release".{tar.gz,spdx,md} SHA256SUMS; do
+        cmp "$work/made/$file" "$work/again/$file" || return
+    done
+}
+
+verifies() { # FOLDER
+    (cd "$work/$1" && gpg --batch --verify SHA256SUMS.asc SHA256SUMS && sha256sum --check --strict SHA256SUMS)
+}
+
+notices() { # FILE: with another byte
+    rm -rf "$work/changed"
+    cp -r "$work/made" "$work/changed"
+    printf x >>"$work/changed/$1"
+    ! verifies changed
+}
+
+unpacks() {
+    tar -x -C "$work" -f "$work/made/$release.tar.gz"
+}
+
+# A release has the publisher's address where the tree has none that is real.
+names_the_publisher() {
+    grep -qxF "Maintainer: $publisher" "$work/$release/debian/control" &&
+        [[ $(sed -n 's/^ -- \(.*>\)  .*/\1/p' "$work/$release/debian/changelog" | head -n 1) == "$publisher" ]] &&
+        grep -qxF "PackageSupplier: Organization: ${publisher/ </ (}" <(sed 's/)$/>/' "$work/made/$release.spdx")
+}
+
+placeholder_is_where_it_is_replaced() {
+    diff <(printf '%s\n' debian/changelog debian/control packaging/publisher packaging/release) \
+        <(grep -rlF 'hmreg@example.org' --exclude-dir=.git --exclude-dir='build*' . | sed 's|^\./||' |
+            grep -v '^tests/package/release.sh$' | LC_ALL=C sort)
+}
+
+# Each file, with its checksum, and the one of all.
+bill_is_of_these_sources() {
+    diff <(cd "$work/$release" && find . -type f -print0 | xargs -0 sha1sum | sort) \
+        <(awk '/^FileName: / { file = substr($0, 11) } /^FileChecksum: / { print $3 "  " file }' \
+            "$work/made/$release.spdx" | sort) &&
+        grep -qx "PackageVerificationCode: $(awk '/^FileChecksum: / { print $3 }' "$work/made/$release.spdx" |
+            sort | tr -d '\n' | sha1sum | cut -d ' ' -f 1)" "$work/made/$release.spdx" &&
+        grep -qx "PackageChecksum: SHA256: $(sha256sum <"$work/made/$release.tar.gz" | cut -d ' ' -f 1)" \
+            "$work/made/$release.spdx"
+}
+
+# What libhmreg needs of others, without a compiler's time for the rest.
+builds() {
+    "$CMAKE" -G Ninja -S "$work/$release" -B "$work/build" -DCMAKE_C_COMPILER="$CC" -DHMREG_DOCS=OFF -DHMREG_TESTS=OFF \
+        -DHMREG_TOOLS=OFF -DHMREG_BENCH=OFF -DHMREG_EXAMPLES=OFF -DHMREG_SIMULATED=OFF -DHMREG_PRELOAD=OFF &&
+        { [[ ! ${HMREG_TEST_LONG-} ]] || "$CMAKE" --build "$work/build"; }
+}
+
+check release__makes_a_key makes_a_key
+check release__without_a_key__refused env -u HMREG_RELEASE_KEY bash -c '! packaging/release --trial 2>&1 | grep -v HMREG_RELEASE_KEY'
+check release__not_dated_or_not_committed__refused fails release: packaging/release "$work/refused"
+check release__trial__made makes made
+check release__made_again__same_bytes same_bytes_again
+check release__verifies verifies made
+for file in $release.tar.gz $release.spdx $release.md SHA256SUMS; do
+    check "release__other_${file#"$release".}__noticed" notices "$file"
+done
+check release__unpacks unpacks
+check release__names_the_publisher names_the_publisher
+check release__bill_of_materials__of_these_sources bill_is_of_these_sources
+check release__placeholder__where_it_is_replaced placeholder_is_where_it_is_replaced
+check release__builds builds
+finish
