@@ -22,6 +22,7 @@
 #include "core/cache/cover.h"
 #include "core/cache/notice.h"
 #include "core/group/group.h"
+#include "core/mr/column.h"
 #include "core/mr/explain.h"
 #include "core/mr/region.h"
 
@@ -564,6 +565,8 @@ static int get_uncancelled(struct get *get, bool caching, struct hmreg_mr **out)
     int rc = get_rounds(get, caching, out), refused;
 
     put_discarded(get);
+    if (!rc)
+        column_settle(*out);
     if (rc != -EFAULT || !get->assumed)
         return rc;
     refused = request_resolve(get->domain, get->request, get->found); /* in words */
