@@ -9,7 +9,7 @@
 
 /* Joins the thread of the last replacement, which has ended. */
 void group_member_join(struct group *group);
-/* Ends what withdrawn members have registered for regions that nobody holds any more. Does nothing
+/* Ends what withdrawn members have registered for regions without a holder. Does nothing
  * while another thread suspends, resumes, withdraws or replaces. */
 void group_member_end_left(struct hmreg_domain *domain);
 

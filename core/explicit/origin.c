@@ -5,6 +5,7 @@
 #include "core/explicit/origin.h"
 
 #include "core/base/error.h"
+#include "core/mr/member.h"
 #include "core/mr/region.h"
 
 #include <errno.h>

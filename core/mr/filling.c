@@ -148,3 +148,15 @@ int filling_register(struct filling *filling, size_t member, size_t part)
         rc = register_part(filling, member, part);
     return rc;
 }
+
+/* ---- on a group -------------------------------------------------------------------------- */
+
+void filling_ask_as_group(const struct hmreg_domain *domain, struct layout *layout)
+{
+    layout->shares = true;
+    layout->request.any_key |= (domain->caps.mr_mode & HMREG_MR_PROV_KEY) != 0;
+    if (!(layout->request.flags & REQUEST_PARTS))
+        layout->request.flags |= (domain->flags & HMREG_DOMAIN_SINGLE  ? HMREG_REG_SINGLE
+                                  : domain->flags & HMREG_DOMAIN_PARTS ? HMREG_REG_PARTS
+                                                                       : 0);
+}

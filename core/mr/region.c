@@ -524,17 +524,6 @@ static int choose_members(struct filling *filling)
     return rc ? rc : leave_withdrawn(filling);
 }
 
-/* What the group says counts on each member. */
-static void ask_as_group(const struct hmreg_domain *domain, struct layout *layout)
-{
-    layout->shares = true;
-    layout->request.any_key |= (domain->caps.mr_mode & HMREG_MR_PROV_KEY) != 0;
-    if (!(layout->request.flags & REQUEST_PARTS))
-        layout->request.flags |= (domain->flags & HMREG_DOMAIN_SINGLE  ? HMREG_REG_SINGLE
-                                  : domain->flags & HMREG_DOMAIN_PARTS ? HMREG_REG_PARTS
-                                                                       : 0);
-}
-
 int filling_begin(struct filling *filling, struct layout *layout, struct hmreg_mr *mr)
 {
     int rc = 0;
@@ -559,7 +548,7 @@ int filling_begin(struct filling *filling, struct layout *layout, struct hmreg_m
     rc = rc ? rc : make_places(filling, &layout->ranges, layout_parts(layout));
     if (rc || !mr->domain->group)
         return rc;
-    ask_as_group(mr->domain, layout);
+    filling_ask_as_group(mr->domain, layout);
     return choose_members(filling);
 }
 
@@ -784,63 +773,6 @@ int region_fill(struct layout *layout, struct hmreg_mr *mr)
     if (rc)
         filling_undo(&filling);
     layout->request.flags = flags;
-    layout_close(layout);
-    hmreg_error_unguard(&guard, !rc);
-    return rc;
-}
-
-/* ---- one member that comes in the place of another -------------------------------------- */
-
-/* The parts are the region's own. */
-static int begin_member(struct filling *filling, size_t member)
-{
-    const struct natives *now = mr_natives(filling->mr);
-    struct hmreg_domain *domain = filling->mr->domain;
-    struct layout *layout = filling->layout;
-    const struct ranges *ranges = &layout->ranges;
-    size_t parts = layout_parts(layout);
-    int rc = 0;
-
-    ask_as_group(domain, layout);
-    if (parts == 1 && now->parts > 1) {
-        rc = layout_find_segments(domain->lib, layout);
-        ranges = &layout->segments;
-        parts = rc ? 0 : ranges->count;
-    }
-    if (parts != now->parts || (!rc && ranges->count != now->ranges))
-        rc = hmreg_fail(-EXDEV, "the region has %zu parts, and would have %zu now", now->parts,
-                        parts);
-    rc = rc ? rc : make_places(filling, ranges, parts);
-    filling->rails = BIT(member);
-    for (size_t i = 0; !rc && i < now->members; i++)
-        if (i != member)
-            natives_set_domain(filling->natives, i, NULL);
-    return rc;
-}
-
-static int fill_member(struct filling *filling, size_t member)
-{
-    int rc = begin_member(filling, member);
-
-    for (size_t i = 0; !rc && i < filling->natives->parts; i++)
-        rc = filling_register(filling, member, i);
-    if (rc == REGISTER_DIVIDES)
-        rc = hmreg_fail(-EXDEV, "no single dmabuf contains the region for this member, and the "
-                                "region is one registration on the others");
-    return rc ? rc : column_enter(filling->mr, member, filling->natives);
-}
-
-int region_fill_member(struct layout *layout, struct hmreg_mr *mr, size_t member)
-{
-    struct filling filling = {.layout = layout, .ranges = &layout->ranges, .mr = mr};
-    struct hmreg_error_guard guard;
-    int rc;
-
-    hmreg_error_guard(&guard);
-    filling.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-    rc = fill_member(&filling, member);
-    if (rc)
-        undo_natives(&filling);
     layout_close(layout);
     hmreg_error_unguard(&guard, !rc);
     return rc;

@@ -49,11 +49,6 @@ int region_destroy(struct hmreg_mr *mr);
  * fabric the registration counts as ended, and the failure is returned. */
 int region_suspend(struct hmreg_mr *mr);
 
-/* Registers a region's layout on one member of its group that was withdrawn from it, and enters the
- * registrations in the region, which is held. -EAGAIN: the member was withdrawn meanwhile, or the
- * region is suspended. -EXDEV: it would be other parts than the region's. Errors of
- * hmreg_mr_regattr(). */
-int region_fill_member(struct layout *layout, struct hmreg_mr *mr, size_t member);
 /* Deregisters what is left of withdrawn members; no caller's transfer uses it. -EBUSY: the fabric
  * is busy with some, which stay. */
 int region_end_left(struct hmreg_mr *mr);

@@ -102,8 +102,8 @@ enum hmreg_member_state {
  * as with HMREG_GROUP_PARTIAL, and hmreg_mr_rail() says why (-ENODEV). In every region that exists,
  * held or not, the member's keys become HMREG_KEY_NOTAVAIL and HMREG_VERBS_KEY_NOTAVAIL and the
  * generation changes; the regions and their other rails stay as they are, and nothing is called on
- * other members. What is registered on the member ends at once for cached regions that nobody
- * holds; of others at hmreg_mr_close(), of cached ones at the next hmreg_domain_progress() of the
+ * other members. What is registered on the member ends at once for cached regions without a
+ * holder; of others at hmreg_mr_close(), of cached ones at the next hmreg_domain_progress() of the
  * group, replacement or withdrawal after their last put. Before those the caller's transfers on the
  * member have ended. Again: goes on with what was not done. why: a reason for people, which
  * is copied. Any thread; regions that other threads register are not waited for. -EINVAL: an
@@ -118,8 +118,8 @@ int hmreg_group_withdraw(struct hmreg_domain *group, size_t member, const char *
  * other, and nothing on other members. Each region that has got the rail has a new generation and
  * the same struct hmreg_mr, its rails too; hmreg_remote_renew() takes the rail's new token. A get
  * may return a region that does not have the rail yet. A region on which the registration fails
- * does without it, and hmreg_mr_rail() says why; so do those of a caller's dmabuf (-EINVAL), or
- * bound to an endpoint (-EOPNOTSUPP). Suspended regions get the rail at hmreg_resume(). Meanwhile
+ * does without it, and hmreg_mr_rail() says why; so does a region of a caller's dmabuf
+ * (-EINVAL), and one that is bound to an endpoint (-EOPNOTSUPP). Suspended regions get the rail at hmreg_resume(). Meanwhile
  * hmreg_mr_close() of the region in work waits, and so do hmreg_suspend(), hmreg_resume(); and
  * hmreg_domain_close() of the group is -EBUSY. With HMREG_GROUP_OWNS_MEMBERS the group owns the new
  * member, and the old one is the caller's again. The old one can be closed once nothing is

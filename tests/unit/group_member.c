@@ -10,7 +10,6 @@
 #define FAILING_MALLOC
 #include "tests/support/failing_allocation.h"
 
-#include <hmreg/loopback.h>
 #include <hmreg/remote.h>
 #include <hmreg/suspend.h>
 #include <hmreg/table.h>
@@ -434,7 +433,7 @@ TEST(replace__registration_fails__that_region_does_without)
     assert_ok(hmreg_mr_close(mr));
 }
 
-/* The new NIC does not answer either: it is withdrawn too, and nobody waits for it. */
+/* The new NIC does not answer either: it is withdrawn too, and no thread waits for it. */
 TEST(replace__registration_hangs__gets_puts_and_a_withdrawal_go_on)
 {
     struct hmreg_mr *held, *mr;

@@ -12,7 +12,7 @@
 #define LEN     4096
 #define BUFFERS 16
 #define THREADS 3
-#define ROUNDS  (TEST_TSAN ? 60 : 300)
+#define ROUNDS  (TEST_TSAN ? 60 : 100)
 
 static char memory[BUFFERS][LEN] __attribute__((aligned(LEN)));
 static struct hmreg *lib;
