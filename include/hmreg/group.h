@@ -119,15 +119,15 @@ int hmreg_group_withdraw(struct hmreg_domain *group, size_t member, const char *
  * the same struct hmreg_mr, its rails too; hmreg_remote_renew() takes the rail's new token. A get
  * may return a region that does not have the rail yet. A region on which the registration fails
  * does without it, and hmreg_mr_rail() says why; so does a region of a caller's dmabuf
- * (-EINVAL), and one that is bound to an endpoint (-EOPNOTSUPP). Suspended regions get the rail at hmreg_resume(). Meanwhile
- * hmreg_mr_close() of the region in work waits, and so do hmreg_suspend(), hmreg_resume(); and
- * hmreg_domain_close() of the group is -EBUSY. With HMREG_GROUP_OWNS_MEMBERS the group owns the new
- * member, and the old one is the caller's again. The old one can be closed once nothing is
- * registered on it for the group. Any thread. -EINVAL: an argument is NULL, group is no group or
- * has no such member, the member was not withdrawn; domain is a member already, is a group, is of
- * another lib, has an owner, or demands more or permits less than the group says of itself
- * (hmreg_domain_query()). -EOPNOTSUPP: as hmreg_group_open(). -EBUSY: a replacement in the group
- * has not ended.
+ * (-EINVAL), and one that is bound to an endpoint (-EOPNOTSUPP). Suspended regions get the rail at
+ * hmreg_resume(). Meanwhile hmreg_mr_close() of the region in work waits, and so do
+ * hmreg_suspend(), hmreg_resume(); and hmreg_domain_close() of the group is -EBUSY. With
+ * HMREG_GROUP_OWNS_MEMBERS the group owns the new member, and the old one is the caller's again.
+ * The old one can be closed once nothing is registered on it for the group. Any thread. -EINVAL: an
+ * argument is NULL, group is no group or has no such member, the member was not withdrawn; domain
+ * is a member already, is a group, is of another lib, has an owner, or demands more or permits less
+ * than the group says of itself (hmreg_domain_query()). -EOPNOTSUPP: as hmreg_group_open(). -EBUSY:
+ * a replacement in the group has not ended.
  */
 int hmreg_group_replace(struct hmreg_domain *group, size_t member, struct hmreg_domain *domain);
 
