@@ -6,6 +6,7 @@
 
 #include "core/base/work.h"
 #include "core/cache/cuts.h"
+#include "core/mr/column.h"
 
 #include <limits.h>
 
@@ -230,9 +231,10 @@ static void wake_waiters(struct cache_pool *pool)
 static enum cache_publish publish(struct cache *cache, struct hmreg_mr *entry, bool same_identity,
                                   bool hot, struct cache_search *search)
 {
-    enum cache_publish result = same_identity && !entry_body(entry)->changed
-                                    ? take_room(cache, mr_len(entry), search)
-                                    : CACHE_DISCARDED;
+    enum cache_publish result =
+        same_identity && !entry_body(entry)->changed && !column_is_outdated(entry)
+            ? take_room(cache, mr_len(entry), search)
+            : CACHE_DISCARDED;
 
     switch (result) {
     case CACHE_PUBLISHED:

@@ -9,6 +9,7 @@
 #include "core/base/uncancelled.h"
 #include "core/base/validate.h"
 #include "core/cache/cache_set.h"
+#include "core/cache/group_member.h"
 #include "core/cache/put_check.h"
 #include "core/cache/room.h"
 #include "core/group/group.h"
@@ -104,7 +105,9 @@ static int check_closed(struct hmreg_domain *domain, unsigned owners)
         {domain->ops.objects(domain->self), "endpoints, counters, queues or memory windows"},
         {atomic_load(&domain->mapped_keys), "mapped keys"},
         {atomic_load(&domain->groups) - owners, "groups"},
+        {domain->group ? 0 : atomic_load(&domain->columns), "registrations of a group's regions"},
         {atomic_load(&domain->jobs), "jobs"},
+        {domain->group && group_is_replacing(domain->group), "replacements of a member"},
     };
     struct cache_held held = cache_held(&domain->caches->pool);
 
@@ -202,7 +205,8 @@ static void end_with_members(struct hmreg_domain *domain)
     struct hmreg_domain *members[HMREG_GROUP_MAX];
     size_t count = domain->group->count;
 
-    memcpy(members, domain->group->members, count * sizeof(members[0]));
+    for (size_t i = 0; i < count; i++)
+        members[i] = domain->group->members[i];
     end(domain);
     for (size_t i = 0; i < count; i++)
         end(members[i]);
@@ -277,6 +281,8 @@ int hmreg_domain_progress(struct hmreg_domain *domain)
 
     if (!rc)
         cache_set_progress(domain->caches);
+    if (!rc && domain->group && group_has_left(domain->group))
+        group_member_end_left(domain);
     return rc;
 }
 

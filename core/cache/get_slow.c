@@ -22,6 +22,7 @@
 #include "core/cache/cover.h"
 #include "core/cache/notice.h"
 #include "core/group/group.h"
+#include "core/mr/column.h"
 #include "core/mr/explain.h"
 #include "core/mr/region.h"
 
@@ -567,6 +568,8 @@ static int get_uncancelled(struct get *get, bool caching, struct hmreg_mr **out)
     rc = get_rounds(get, caching, out);
     put_discarded(get);
     region_settle_lost(get->domain);
+    if (!rc)
+        column_settle(*out);
     if (rc != -EFAULT || !get->assumed)
         return rc;
     refused = request_resolve(get->domain, get->request, get->found); /* in words */

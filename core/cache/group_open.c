@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/base/failure.h"
 #include "core/base/validate.h"
+#include "core/cache/group_member.h"
 #include "core/group/nearest.h"
 
 #include <errno.h>
@@ -17,6 +18,7 @@ static void destroy(void *self)
     struct group *group = self;
     struct nearest *nearest = group->nearest;
 
+    group_member_join(group);
     group_free(group); /* waits until no thread visits it */
     nearest_free(nearest);
 }

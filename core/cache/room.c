@@ -242,9 +242,11 @@ static unsigned of_entry(const struct room *room, const struct hmreg_mr *entry)
     if (body->cache >= HOST_CACHES && (enum hmreg_iface)body->iface == room->found->iface &&
         mr_device(entry) == room->found->range.device)
         kinds |= BIT(ROOM_DEVICE);
-    for (size_t i = 0; i < group_rails(entry->domain); i++)
-        if (mr_live(entry, i * mr_parts(entry)))
-            kinds |= of_rail(room, group_rail(entry->domain, i));
+    for (size_t i = 0; i < group_rails(entry->domain); i++) {
+        struct hmreg_domain *rail = mr_live(entry, i * mr_parts(entry));
+
+        kinds |= rail ? of_rail(room, rail) : 0;
+    }
     return kinds;
 }
 
@@ -526,9 +528,11 @@ static bool add_locked(const struct hmreg_mr *entry, void *context)
     struct iovec plain = mr_asked(entry, 0);
     uint64_t pages = natives ? room_pages(natives->asked, natives->ranges) : room_pages(&plain, 1);
 
-    for (size_t i = 0; i < group_rails(entry->domain); i++)
-        if (mr_live(entry, i * mr_parts(entry)) && group_rail(entry->domain, i)->caps.pins)
-            sum->bytes += pages;
+    for (size_t i = 0; i < group_rails(entry->domain); i++) {
+        struct hmreg_domain *rail = mr_live(entry, i * mr_parts(entry));
+
+        sum->bytes += rail && rail->caps.pins ? pages : 0;
+    }
     return true;
 }
 

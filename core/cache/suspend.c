@@ -12,8 +12,7 @@
 #include "core/base/failure.h"
 #include "core/base/uncancelled.h"
 #include "core/base/validate.h"
-#include "core/cache/cache_set.h"
-#include "core/cache/cuts.h"
+#include "core/cache/visit.h"
 #include "core/explicit/origin.h"
 #include "core/mr/region.h"
 
@@ -33,99 +32,21 @@ struct pass {
     int failed; /* the first failure of the fabric, but -EBUSY if there was one */
 };
 
-/* ---- entries ---------------------------------------------------------------------------- */
-
-/* With the lock held: does the entry touch the range? Of one that ends, its segments may be gone.
- */
-static bool touches(const struct hmreg_mr *entry, const struct suspended_range *range)
+static int visit_entry(struct cache_set *set, struct hmreg_mr *entry, void *context)
 {
-    struct span one;
+    struct pass *pass = context;
 
-    if (entry->node.end <= range->start || range->end <= entry->node.start)
-        return false;
-    return entry_body(entry)->state == CACHE_ENDING ||
-           cuts_first_range(entry, range->start, range->end, &one);
-}
-
-/* With the lock held: pins the entry. False: its last holder is leaving. */
-static bool hold(const struct cache_pool *pool, struct hmreg_mr *entry)
-{
-    _Atomic uint64_t *holders;
-
-    if (!entry_pins(pool, entry) && entry_body(entry)->state == CACHE_HELD)
-        return false;
-    if (entry_ends_with_put(entry)) {
-        holders = entry_holders(entry);
-        return holders_join(holders, holders_use(holders));
-    }
-    entry_body(entry)->pins++;
-    return true;
-}
-
-static int fail_stuck(const struct hmreg_mr *entry)
-{
-    return hmreg_fail(-EBUSY,
-                      "the fabric is busy with a region of %zu bytes at %#llx, which no get holds, "
-                      "and does not deregister it yet",
-                      (size_t)(entry->node.end - entry->node.start),
-                      (unsigned long long)entry->node.start);
-}
-
-/* Is the region of an entry registered, and no thread about to publish or end it? */
-static bool is_whole(const struct mr_body *body, const struct pass *pass)
-{
-    if (body->state == CACHE_LIVE || body->state == CACHE_UNPUBLISHED)
-        return !pass->held;
-    return body->state == CACHE_HELD && !body->filling && body->registered;
-}
-
-/* With the lock held: takes an entry that is whole and touches the range. */
-static bool take(struct cache_pool *pool, struct hmreg_mr *entry, struct pass *pass)
-{
-    const struct mr_body *body = entry_body(entry);
-
-    if (body->state == CACHE_FREE || !touches(entry, &pass->range))
-        return false;
-    if (body->state == CACHE_ENDING && body->stuck) {
-        pass->failed = fail_stuck(entry);
-        return false;
-    }
-    if (is_whole(body, pass) && hold(pool, entry))
-        return true;
-    pass->waits = true;
-    return false;
-}
-
-/* The next taken entry from *number on, which is advanced behind it. NULL: none. */
-static struct hmreg_mr *next_taken(struct cache_pool *pool, uint32_t *number, struct pass *pass)
-{
-    struct hmreg_mr *entry = NULL;
-    bool taken = false, more = true;
-
-    while (!taken && more) {
-        uint32_t last = *number + CACHE_PASSED;
-
-        pthread_mutex_lock(&pool->lock);
-        while (!taken && *number < last && *number < pool->fresh) {
-            entry = cache_entry_at(pool, (*number)++);
-            taken = take(pool, entry, pass);
-        }
-        more = *number < pool->fresh;
-        pthread_mutex_unlock(&pool->lock);
-    }
-    return taken ? entry : NULL;
+    return pass->entry(set, entry, pass);
 }
 
 static int pass_entries(struct cache_set *set, struct pass *pass)
 {
-    uint32_t number = STABLE_ARRAY_FIRST;
-    struct hmreg_mr *entry;
-    int rc = 0;
+    struct visit visit = {
+        .range = &pass->range, .entry = visit_entry, .context = pass, .held = pass->held};
+    int rc = visit_entries(set, &visit);
 
-    while (!rc && (entry = next_taken(&set->pool, &number, pass))) {
-        rc = pass->entry(set, entry, pass);
-        cache_set_release(set, entry);
-    }
+    pass->waits |= visit.waits;
+    pass->failed = visit.failed ? visit.failed : pass->failed;
     return rc;
 }
 

@@ -77,6 +77,7 @@ struct hmreg_domain {
     atomic_uint tables;      /* open key tables */
     atomic_uint mapped_keys; /* keys of hmreg_domain_map_raw() that are mapped */
     atomic_uint groups;      /* groups that it is a member of */
+    atomic_uint columns;     /* of groups' regions, that are registered on it or may be */
     atomic_bool owned;       /* one of them closes it with itself */
     atomic_uint jobs;        /* open jobs of hmreg_job_start() */
     struct undone undone;

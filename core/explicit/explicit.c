@@ -11,6 +11,7 @@
 #include "core/base/validate.h"
 #include "core/group/group.h"
 #include "core/explicit/origin.h"
+#include "core/mr/column.h"
 #include "core/mr/explain.h"
 #include "core/mr/region.h"
 
@@ -46,6 +47,7 @@ static int register_layout(struct hmreg_domain *domain, struct layout *layout,
         *out = mr;
     mr_publish(mr);
     origin_open(mr);
+    column_settle(mr);
     return 0;
 }
 
@@ -318,6 +320,7 @@ int hmreg_mr_close(struct hmreg_mr *mr)
     rc = region_destroy(mr);
     if (rc == -EBUSY) {
         origin_reopen(origin);
+        column_settle(mr);
         return rc;
     }
     origin_end(domain, origin);

@@ -5,6 +5,7 @@
 #include "core/explicit/origin.h"
 
 #include "core/base/error.h"
+#include "core/mr/member.h"
 #include "core/mr/region.h"
 
 #include <errno.h>
@@ -131,7 +132,12 @@ static int ask(const struct hmreg_resume_config *config, struct hmreg_mr *mr, si
 {
     int rc;
 
-    if (!config || !config->dmabuf)
+    if (!config)
+        return hmreg_fail(-EINVAL,
+                          "part %zu of the region is of a caller's dmabuf, which the "
+                          "library does not keep: register the region again",
+                          index);
+    if (!config->dmabuf)
         return hmreg_fail(-EINVAL,
                           "part %zu of the region of %zu bytes at %#llx is of a caller's dmabuf: "
                           "config->dmabuf must be set, which returns the descriptor of a new one",
@@ -140,8 +146,20 @@ static int ask(const struct hmreg_resume_config *config, struct hmreg_mr *mr, si
     return rc ? hmreg_fail(rc, "config->dmabuf has no dmabuf of part %zu", index) : 0;
 }
 
+#define ALL_MEMBERS (-1)
+
+/* member: ALL_MEMBERS, or the one that the region is to be registered on. */
+static int fill(struct layout *layout, struct hmreg_mr *mr, int member)
+{
+    if (member == ALL_MEMBERS)
+        return region_fill(layout, mr);
+    if (layout->whole.range.identity != mr_identity(mr))
+        return hmreg_fail(-EAGAIN, "other memory is at the region's addresses now");
+    return region_fill_member(layout, mr, (size_t)member);
+}
+
 static int resume_list(const struct origin *origin, struct hmreg_mr *mr,
-                       const struct hmreg_resume_config *config)
+                       const struct hmreg_resume_config *config, int member)
 {
     size_t bytes = origin->segment_count * sizeof(*origin->segments);
     struct hmreg_segment *segments = malloc(bytes);
@@ -158,14 +176,14 @@ static int resume_list(const struct origin *origin, struct hmreg_mr *mr,
             : layout_gather(mr->domain, segments, origin->segment_count, &origin->request, &layout);
     rc = rc ? rc : layout_resolve(mr->domain, &layout);
     rc = rc ? rc : check_iface(mr, &layout);
-    rc = rc ? rc : region_fill(&layout, mr);
+    rc = rc ? rc : fill(&layout, mr, member);
     layout_free(&layout);
     free(segments);
     return rc;
 }
 
 static int resume_ranges(const struct origin *origin, const struct request *request,
-                         struct resolved *found, struct hmreg_mr *mr)
+                         struct resolved *found, struct hmreg_mr *mr, int member)
 {
     struct layout layout;
     int rc = request_resolve(mr->domain, request, found);
@@ -176,13 +194,13 @@ static int resume_ranges(const struct origin *origin, const struct request *requ
     if (origin->piece_len)
         rc = layout_cut(mr->domain, &layout, origin->piece_len, origin->callers);
     rc = rc ? rc : check_iface(mr, &layout);
-    rc = rc ? rc : region_fill(&layout, mr);
+    rc = rc ? rc : fill(&layout, mr, member);
     layout_free(&layout);
     return rc;
 }
 
-int origin_resume(const struct origin *origin, struct hmreg_mr *mr,
-                  const struct hmreg_resume_config *config)
+static int register_again(const struct origin *origin, struct hmreg_mr *mr,
+                          const struct hmreg_resume_config *config, int member)
 {
     struct request request = origin->request;
     struct hmreg_mr_dmabuf dmabuf;
@@ -192,7 +210,7 @@ int origin_resume(const struct origin *origin, struct hmreg_mr *mr,
     int rc = 0;
 
     if (origin->segments)
-        return resume_list(origin, mr, config);
+        return resume_list(origin, mr, config, member);
     if (request.dmabuf) {
         dmabuf = *request.dmabuf;
         rc = ask(config, mr, 0, &dmabuf);
@@ -204,9 +222,26 @@ int origin_resume(const struct origin *origin, struct hmreg_mr *mr,
     found = calloc(request.count, sizeof(*found));
     if (!found)
         return hmreg_fail(-ENOMEM, "hmreg has no memory to resolve %zu ranges", request.count);
-    rc = resume_ranges(origin, &request, found, mr);
+    rc = resume_ranges(origin, &request, found, mr, member);
     free(found);
     return rc;
+}
+
+int origin_resume(const struct origin *origin, struct hmreg_mr *mr,
+                  const struct hmreg_resume_config *config)
+{
+    return register_again(origin, mr, config, ALL_MEMBERS);
+}
+
+int origin_fill_member(const struct origin *origin, struct hmreg_mr *mr, size_t member)
+{
+    void *const *endpoints = origin->request.endpoints;
+
+    if (endpoints && endpoints[member])
+        return hmreg_fail(-EOPNOTSUPP,
+                          "the region was bound to an endpoint of the member that was withdrawn: "
+                          "get it again with an endpoint of the new one");
+    return register_again(origin, mr, NULL, (int)member);
 }
 
 /* ---- explicit regions ------------------------------------------------------------------- */
@@ -321,11 +356,12 @@ int origin_visit(struct hmreg_domain *domain, const struct suspended_range *rang
 
     pthread_mutex_lock(&domain->origins.lock);
     for (struct origin *origin = domain->origins.first; origin && !rc; origin = origin->next) {
-        if (!touches(origin, range))
+        if (range && !touches(origin, range))
             continue;
         if (origin->state == ORIGIN_OPEN)
             rc = visit_one(domain, origin, visit, context);
-        else if (origin->state == ORIGIN_JOB) /* which fills or frees its region meanwhile */
+        else if (range &&
+                 origin->state == ORIGIN_JOB) /* which fills or frees its region meanwhile */
             rc = hmreg_fail(-EBUSY, "a job registers %zu bytes at %p: end it first",
                             iov_at(origin, 0).iov_len, iov_at(origin, 0).iov_base);
         else
@@ -333,4 +369,14 @@ int origin_visit(struct hmreg_domain *domain, const struct suspended_range *rang
     }
     pthread_mutex_unlock(&domain->origins.lock);
     return rc;
+}
+
+void origin_each(struct hmreg_domain *domain, void (*call)(struct hmreg_mr *mr, void *context),
+                 void *context)
+{
+    pthread_mutex_lock(&domain->origins.lock);
+    for (struct origin *origin = domain->origins.first; origin; origin = origin->next)
+        if (origin->state == ORIGIN_OPEN || origin->state == ORIGIN_VISITED)
+            call(origin->mr, context);
+    pthread_mutex_unlock(&domain->origins.lock);
 }

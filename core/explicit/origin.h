@@ -47,6 +47,11 @@ bool origin_is_suspended(const struct origin *origin, struct suspended *suspende
 int origin_resume(const struct origin *origin, struct hmreg_mr *mr,
                   const struct hmreg_resume_config *config);
 
+/* Registers the region, which is held, on one member of its group that came in the place of
+ * another; see region_fill_member(). -EINVAL also: it is of a caller's dmabuf. -EOPNOTSUPP: its
+ * rails are bound to endpoints. */
+int origin_fill_member(const struct origin *origin, struct hmreg_mr *mr, size_t member);
+
 /* ---- explicit regions ------------------------------------------------------------------- */
 
 /* Lists the region, whose registration begins, and checks that its memory was not suspended
@@ -62,11 +67,16 @@ void origin_reopen(struct origin *origin);
 /* The region is gone: frees its origin, listed or not. NULL is accepted. */
 void origin_end(struct hmreg_domain *domain, struct origin *origin);
 
-/* Calls visit() for each open region of the domain that touches the range; no lock is held. Stops
- * at the first failure, and returns it. *waits: set to whether such regions are being registered or
- * closed. -EBUSY: a job registers one. */
+/* Calls visit() for each open region of the domain that touches the range, or with NULL for all; no
+ * lock is held. Stops at the first failure, and returns it. *waits: set to whether such regions are
+ * being registered or closed. -EBUSY: a job registers one of the range. */
 int origin_visit(struct hmreg_domain *domain, const struct suspended_range *range,
                  int (*visit)(struct hmreg_mr *mr, const struct origin *origin, void *context),
                  void *context, bool *waits);
+
+/* Calls call() for each region of the domain that is open, visited or not, with the list's lock
+ * held, which calls that register explicit regions wait for. */
+void origin_each(struct hmreg_domain *domain, void (*call)(struct hmreg_mr *mr, void *context),
+                 void *context);
 
 #endif

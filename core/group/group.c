@@ -22,25 +22,34 @@ bool group_has(const struct group *group, const struct hmreg_domain *domain)
     return false;
 }
 
+/* what: the caller's name of it. */
+static int check_domain(const struct hmreg *lib, const struct hmreg_domain *member,
+                        const char *what)
+{
+    if (!member)
+        return hmreg_fail(-EINVAL, "%s is NULL", what);
+    if (member->lib != lib)
+        return hmreg_fail(-EINVAL, "%s is a domain of another lib", what);
+    if (member->group)
+        return hmreg_fail(-EINVAL, "%s is a group; name its members", what);
+    if (member->caps.async)
+        return hmreg_fail(-EOPNOTSUPP,
+                          "registrations of %s complete in an event queue that the application "
+                          "reads; a group cannot wait for them",
+                          what);
+    return 0;
+}
+
 static int check_member(const struct hmreg *lib, struct hmreg_domain *const *members, size_t rail)
 {
     const struct hmreg_domain *member = members[rail];
+    char what[32];
 
-    if (!member)
-        return hmreg_fail(-EINVAL, "members[%zu] is NULL", rail);
-    if (member->lib != lib)
-        return hmreg_fail(-EINVAL, "members[%zu] is a domain of another lib", rail);
-    if (member->group)
-        return hmreg_fail(-EINVAL, "members[%zu] is a group; name its members", rail);
-    for (size_t i = 0; i < rail; i++)
+    snprintf(what, sizeof(what), "members[%zu]", rail);
+    for (size_t i = 0; member && i < rail; i++)
         if (members[i] == member)
             return hmreg_fail(-EINVAL, "members[%zu] is the same domain as members[%zu]", rail, i);
-    if (member->caps.async)
-        return hmreg_fail(-EOPNOTSUPP,
-                          "registrations of members[%zu] complete in an event queue that the "
-                          "application reads; a group cannot wait for them",
-                          rail);
-    return 0;
+    return check_domain(lib, member, what);
 }
 
 static int check_members(const struct hmreg *lib, struct hmreg_domain *const *members, size_t count)
@@ -84,18 +93,25 @@ int group_new(struct hmreg *lib, struct hmreg_domain *const *members, size_t cou
     if (rc)
         return rc;
     group =
-        calloc(1, sizeof(*group) + count * (sizeof(group->members[0]) + sizeof(group->places[0])));
+        calloc(1, sizeof(*group) + count * (sizeof(group->members[0]) + sizeof(group->places[0]) +
+                                            sizeof(group->about[0])));
     if (!group)
         return hmreg_fail(-ENOMEM, "hmreg has no memory for a group of %zu", count);
     group->lib = lib;
     group->flags = flags;
     group->count = count;
-    memcpy(group->members, members, count * sizeof(group->members[0]));
     group->places = (struct hmreg_mr_place *)(group->members + count);
-    for (size_t i = 0; i < count; i++)
+    group->about = (struct group_member *)(group->places + count);
+    for (size_t i = 0; i < count; i++) {
+        group->members[i] = members[i];
         group->places[i] = members[i]->place;
+    }
+    pthread_mutex_init(&group->lock, NULL);
+    pthread_cond_init(&group->returned, NULL);
     rc = flags & HMREG_GROUP_OWNS_MEMBERS ? claim_members(group) : 0;
     if (rc) {
+        pthread_cond_destroy(&group->returned);
+        pthread_mutex_destroy(&group->lock);
         free(group);
         return rc;
     }
@@ -125,8 +141,74 @@ void group_free(struct group *group)
         atomic_fetch_sub(&group->members[i]->groups, 1);
     if (group->flags & HMREG_GROUP_OWNS_MEMBERS)
         release_members(group, group->count);
+    pthread_cond_destroy(&group->returned);
+    pthread_mutex_destroy(&group->lock);
     free(group);
 }
+
+/* ---- replacing a member ----------------------------------------------------------------- */
+
+/* What the group has said of itself stays true. */
+int group_check_new(const struct group *group, const struct hmreg_domain *domain)
+{
+    int rc = check_domain(group->lib, domain, "domain");
+    struct provider_caps all;
+
+    if (rc)
+        return rc;
+    if (group_has(group, domain))
+        return hmreg_fail(-EINVAL, "domain is a member of the group already");
+    all = group->domain->caps;
+    if ((domain->caps.mr_mode & ~all.mr_mode) || (all.flags & ~domain->caps.flags) ||
+        domain->caps.key_size < all.key_size || domain->caps.iov_limit < all.iov_limit ||
+        domain->caps.max_len < all.max_len || (all.any_thread && !domain->caps.any_thread))
+        return hmreg_fail(-EINVAL,
+                          "domain (%s) demands more, or permits less, than hmreg_domain_query() "
+                          "says of the group: open a group with it",
+                          domain->caps.fabric);
+    return 0;
+}
+
+int group_set_member(struct group *group, size_t member, struct hmreg_domain *domain)
+{
+    struct hmreg_domain *before = group->members[member];
+    bool owns = group->flags & HMREG_GROUP_OWNS_MEMBERS;
+
+    if (owns && atomic_exchange(&domain->owned, true))
+        return hmreg_fail(-EINVAL, "domain belongs to another group with HMREG_GROUP_OWNS_MEMBERS");
+    if (owns)
+        atomic_store(&before->owned, false);
+    atomic_fetch_add(&domain->groups, 1);
+    pthread_mutex_lock(&group->lib->sets_lock);
+    group->members[member] = domain;
+    group->places[member] = domain->place;
+    pthread_mutex_unlock(&group->lib->sets_lock);
+    atomic_fetch_sub(&before->groups, 1);
+    return 0;
+}
+
+bool group_has_left(struct group *group)
+{
+    bool has = false;
+
+    pthread_mutex_lock(&group->lock);
+    for (size_t i = 0; i < group->count; i++)
+        has |= group->about[i].why.code;
+    pthread_mutex_unlock(&group->lock);
+    return has;
+}
+
+bool group_is_replacing(struct group *group)
+{
+    bool running;
+
+    pthread_mutex_lock(&group->lock);
+    running = group->running;
+    pthread_mutex_unlock(&group->lock);
+    return running;
+}
+
+/* ---- what a group can do ---------------------------------------------------------------- */
 
 /* "group of 8: mlx5_0, mlx5_1, ..." */
 static void name_fabric(const struct group *group, char *fabric, size_t size)

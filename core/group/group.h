@@ -20,8 +20,26 @@ struct group {
     uint32_t flags;              /* HMREG_GROUP_* */
     _Atomic(struct nearest *) nearest; /* owned; NULL: regions are registered on all members */
     struct hmreg_mr_place *places;     /* of the members' domains */
+    pthread_mutex_t lock;       /* guards the columns of the group's regions while one changes
+                                   (core/mr/column.h), and what is of a member */
+    _Atomic uint64_t withdrawn; /* bit i: nothing is registered on member i */
+    struct group_member *about; /* of each member */
+    pthread_cond_t returned;    /* a borrower has ended */
+    pthread_t thread;           /* registers on a replaced member, if `threaded` */
+    bool threaded, running;     /* it is to be joined; it has not ended */
+    bool has_turn;              /* a replacement has the turn of hmreg_suspend(), */
+    unsigned borrowers;         /* and so many withdrawals work under it */
     size_t count;
-    struct hmreg_domain *members[]; /* borrowed, each counted in its `groups` */
+    _Atomic(struct hmreg_domain *) members[]; /* borrowed, each counted in its `groups` */
+};
+
+/* What hmreg_group_withdraw() and _replace() know of a member. */
+struct group_member {
+    enum hmreg_member_state state;
+    struct hmreg_error why; /* WITHDRAWN: what its rails say */
+    char reason[256];       /* the caller's */
+    /* REPLACING, and after it, of the last replacement: */
+    atomic_size_t regions, done, failed;
 };
 
 /* Checks the members and makes their group, without a domain. -EINVAL, -EOPNOTSUPP, -ENOMEM. */
@@ -32,6 +50,15 @@ void group_free(struct group *group);
 
 /* What a registration on all members can do. */
 struct provider_caps group_caps(const struct group *group);
+
+/* Checks a domain that comes in the place of a member. -EINVAL, -EOPNOTSUPP. */
+int group_check_new(const struct group *group, const struct hmreg_domain *domain);
+/* The domain becomes this member. -EINVAL: it has another owner. */
+int group_set_member(struct group *group, size_t member, struct hmreg_domain *domain);
+/* Was a member ever withdrawn? */
+bool group_has_left(struct group *group);
+/* Does a thread register on a member that was replaced? */
+bool group_is_replacing(struct group *group);
 
 /* Does the group contain this domain? */
 bool group_has(const struct group *group, const struct hmreg_domain *domain);

@@ -37,6 +37,7 @@ static int make(const struct group *group, enum hmreg_iface iface, int place,
 {
     const struct nearest *nearest = group->nearest;
     const char *classes[HMREG_GROUP_MAX];
+    struct hmreg_domain *members[HMREG_GROUP_MAX];
     size_t rails[HMREG_GROUP_MAX];
     struct nearest_order *order = malloc(sizeof(*order) + group->count * sizeof(order->member[0]));
     int rc;
@@ -44,8 +45,9 @@ static int make(const struct group *group, enum hmreg_iface iface, int place,
     if (!order)
         return hmreg_fail(-ENOMEM, "hmreg has no memory for the order of %zu members",
                           group->count);
-    rc = nearest->ops->order(nearest->self, iface, place, group->members, group->count, rails,
-                             classes);
+    for (size_t i = 0; i < group->count; i++)
+        members[i] = group->members[i];
+    rc = nearest->ops->order(nearest->self, iface, place, members, group->count, rails, classes);
     if (rc) {
         free(order);
         return rc;

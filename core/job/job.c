@@ -24,6 +24,7 @@
 #include "core/explicit/explicit.h"
 #include "core/explicit/origin.h"
 #include "core/group/group.h"
+#include "core/mr/column.h"
 #include "core/mr/explain.h"
 #include "core/mr/region.h"
 
@@ -250,6 +251,7 @@ static int publish(struct hmreg_job *job)
     close_descriptors(job);
     mr_publish(job->mr);
     origin_open(job->mr);
+    column_settle(job->mr);
     return 0;
 }
 

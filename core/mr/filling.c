@@ -49,7 +49,7 @@ static uint64_t bytes_of_part(const struct filling *filling, size_t part)
 
 static bool locks(const struct filling *filling, size_t member)
 {
-    return group_rail(filling->mr->domain, member)->caps.pins &&
+    return filling->natives->rail[member].domain->caps.pins &&
            resolved_is_host(&filling->layout->whole);
 }
 
@@ -77,7 +77,7 @@ static uint64_t locked_more(const struct filling *filling, size_t member, size_t
 static int register_once(struct filling *filling, size_t member, size_t part)
 {
     struct layout *layout = filling->layout;
-    struct hmreg_domain *domain = group_rail(filling->mr->domain, member);
+    struct hmreg_domain *domain = filling->natives->rail[member].domain;
     struct request request;
 
     if (is_whole(filling))
@@ -117,7 +117,7 @@ static int check_mapped(struct filling *filling, int rc)
 static struct room begin_room(const struct filling *filling, size_t member, size_t part)
 {
     const struct layout *layout = filling->layout;
-    struct hmreg_domain *rail = group_rail(filling->mr->domain, member);
+    struct hmreg_domain *rail = filling->natives->rail[member].domain;
 
     return (struct room){
         .domain = filling->mr->domain,
@@ -147,4 +147,16 @@ int filling_register(struct filling *filling, size_t member, size_t part)
     while (rc < 0 && room.domain->make_room(&room, rc))
         rc = register_part(filling, member, part);
     return rc;
+}
+
+/* ---- on a group -------------------------------------------------------------------------- */
+
+void filling_ask_as_group(const struct hmreg_domain *domain, struct layout *layout)
+{
+    layout->shares = true;
+    layout->request.any_key |= (domain->caps.mr_mode & HMREG_MR_PROV_KEY) != 0;
+    if (!(layout->request.flags & REQUEST_PARTS))
+        layout->request.flags |= (domain->flags & HMREG_DOMAIN_SINGLE  ? HMREG_REG_SINGLE
+                                  : domain->flags & HMREG_DOMAIN_PARTS ? HMREG_REG_PARTS
+                                                                       : 0);
 }

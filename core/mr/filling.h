@@ -39,4 +39,7 @@ static inline bool filling_wants(const struct filling *filling, size_t member)
  * Errors of hmreg_mr_regattr(); REGISTER_DIVIDES: see register.h. */
 int filling_register(struct filling *filling, size_t member, size_t part);
 
+/* Makes the request on a group what it is on each member: what the group says counts there. */
+void filling_ask_as_group(const struct hmreg_domain *domain, struct layout *layout);
+
 #endif

@@ -79,13 +79,41 @@ void natives_leave(struct natives *natives)
     free(natives);
 }
 
+void natives_set_domain(struct natives *natives, size_t member, struct hmreg_domain *domain)
+{
+    struct hmreg_domain *before = atomic_exchange(&natives->rail[member].domain, domain);
+
+    if (domain && natives->counted)
+        atomic_fetch_add(&domain->columns, 1);
+    if (before && natives->counted)
+        atomic_fetch_sub(&before->columns, 1);
+}
+
+void natives_uncount(struct natives *natives)
+{
+    for (size_t i = 0; i < natives->members; i++)
+        natives_set_domain(natives, i, NULL);
+}
+
+void natives_end(struct natives *natives)
+{
+    natives_uncount(natives);
+    natives_leave(natives);
+}
+
 void natives_pass_on(struct natives *from, struct natives *to)
 {
-    size_t size = from->members * sizeof(*from->rail);
-
     to->order = from->order;
-    memcpy(to->rail, from->rail, size);
-    memset(from->rail, 0, size);
+    for (size_t i = 0; i < from->members; i++) {
+        struct mr_rail *rail = &from->rail[i];
+
+        natives_set_domain(to, i, rail->domain);
+        to->rail[i].withdrawn = rail->withdrawn;
+        to->rail[i].refused = rail->refused;
+        to->rail[i].missing = rail->missing;
+        rail->refused = (struct refusals){0, NULL};
+        rail->missing = NULL;
+    }
 }
 
 void mr_ext_free(struct mr_ext *ext)
@@ -96,9 +124,14 @@ void mr_ext_free(struct mr_ext *ext)
         return;
     natives = atomic_load_explicit(&ext->natives, memory_order_relaxed);
     if (natives)
-        natives_leave(natives);
+        natives_end(natives);
     if (ext->before)
-        natives_leave(ext->before);
+        natives_end(ext->before);
+    while (ext->left) {
+        natives = ext->left;
+        ext->left = natives->next;
+        natives_end(natives);
+    }
     free(ext->handles);
     free(ext->list);
     free(ext);
@@ -113,7 +146,7 @@ struct hmreg_domain *mr_live(const struct hmreg_mr *mr, size_t index)
 
     if (!natives)
         return mr_is_suspended(mr) ? NULL : mr->domain;
-    return natives->note[at].live ? group_rail(mr_whole(mr)->domain, at / natives->parts) : NULL;
+    return natives->note[at].live ? natives->rail[at / natives->parts].domain : NULL;
 }
 
 size_t mr_explained(const struct hmreg_mr *mr)
@@ -156,7 +189,7 @@ static struct hmreg_mr_place place_of(const struct hmreg_mr *mr, size_t member, 
                                       uint64_t before)
 {
     const struct natives *natives = mr_natives(mr);
-    const struct provider_caps *caps = &group_rail(mr->domain, member)->caps;
+    const struct provider_caps *caps = &natives->rail[member].domain->caps;
     uint64_t asked = (uint64_t)(uintptr_t)natives->asked[range].iov_base;
     uint64_t made = (uint64_t)(uintptr_t)natives->iov[member * natives->ranges + range].iov_base;
     uint64_t iova = mr_ext(mr)->iova + before;
@@ -173,10 +206,26 @@ static struct hmreg_mr_place place_of(const struct hmreg_mr *mr, size_t member, 
 /* Is it what the domain's regions have that need no place of their own? */
 static bool is_common(const struct hmreg_mr *mr, size_t member, const struct hmreg_mr_place *place)
 {
-    const struct hmreg_mr_place *common = &mr->domain->places[member];
+    const struct hmreg_mr_place *common = &mr_natives(mr)->rail[member].domain->place;
 
     return place->local == common->local &&
            place->remote == common->remote - (common->by_offset & mr->node.start);
+}
+
+/* Fills the places of the natives on one member. */
+static bool find_places_on(const struct hmreg_mr *mr, const struct natives *natives, size_t member)
+{
+    bool common = natives->parts == 1;
+    uint64_t before = 0;
+
+    for (size_t part = 0; part < natives->parts; part++) {
+        struct hmreg_mr_place *place = &natives->places[member * natives->parts + part];
+
+        *place = place_of(mr, member, part, before);
+        common = common && is_common(mr, member, place);
+        before += natives->asked[part].iov_len;
+    }
+    return common;
 }
 
 /* Fills the places of the natives. True: they are those of all regions of the domain. */
@@ -184,17 +233,8 @@ static bool find_places(const struct hmreg_mr *mr, const struct natives *natives
 {
     bool common = natives->parts == 1;
 
-    for (size_t i = 0; i < natives->members; i++) {
-        uint64_t before = 0;
-
-        for (size_t part = 0; part < natives->parts; part++) {
-            struct hmreg_mr_place *place = &natives->places[i * natives->parts + part];
-
-            *place = place_of(mr, i, part, before);
-            common = common && is_common(mr, i, place);
-            before += natives->asked[part].iov_len;
-        }
-    }
+    for (size_t i = 0; i < natives->members; i++)
+        common &= !natives->rail[i].domain || find_places_on(mr, natives, i);
     return common;
 }
 
@@ -205,7 +245,38 @@ static void set_head(struct hmreg_mr *mr, const struct hmreg_mr_keys *keys, size
 
     mr->keys = keys;
     mr->count = (uint32_t)count;
-    mr->generation = (uint32_t)number << 2 | places;
+    __atomic_store_n(&mr->generation, (uint32_t)number << 2 | places, __ATOMIC_RELEASE);
+}
+
+/* Of a region that is published, others read all but these. */
+static void set_generation(struct hmreg_mr *mr, uint32_t places)
+{
+    uint64_t number = atomic_fetch_add_explicit(&mr_registrations, 1, memory_order_relaxed) + 1;
+
+    __atomic_store_n(&mr->generation, (uint32_t)number << 2 | places, __ATOMIC_RELEASE);
+}
+
+static void set_handle(const struct hmreg_mr *mr, size_t member, bool common)
+{
+    struct hmreg_mr *handle = &mr_ext(mr)->handles[member].mr;
+    const struct natives *natives = mr_natives(mr);
+    const void *own = &natives->places[member * natives->parts];
+
+    if (natives->rail[member].domain)
+        handle->domain = natives->rail[member].domain;
+    handle->node.start = common ? mr->node.start : (uint64_t)(uintptr_t)own;
+}
+
+void mr_set_column(struct hmreg_mr *mr, size_t member)
+{
+    const struct natives *natives = mr_natives(mr);
+    bool has = natives->rail[member].domain;
+    bool common = !has || find_places_on(mr, natives, member);
+
+    if (has)
+        set_handle(mr, member, common);
+    set_generation(&mr_ext(mr)->handles[member].mr, common ? 0 : 2);
+    set_generation(mr, (mr->generation & 3) || !common);
 }
 
 void mr_set_head(struct hmreg_mr *mr)
@@ -221,11 +292,9 @@ void mr_set_head(struct hmreg_mr *mr)
     set_head(mr, natives->made, mr_native_count(mr), !common);
     for (size_t i = 0; mr_of_group(mr) && i < natives->members; i++) {
         struct hmreg_mr *handle = &mr_ext(mr)->handles[i].mr;
-        size_t first = i * natives->parts;
-        const void *own = &natives->places[first];
 
-        handle->node.start = common ? mr->node.start : (uint64_t)(uintptr_t)own;
-        set_head(handle, &natives->made[first], natives->parts, common ? 0 : 2);
+        set_handle(mr, i, common);
+        set_head(handle, &natives->made[i * natives->parts], natives->parts, common ? 0 : 2);
     }
 }
 
@@ -292,6 +361,18 @@ void mr_unbind(struct hmreg_mr *mr)
     for (size_t i = 0; i < mr_native_count(mr); i++)
         if ((domain = mr_live(mr, i)) && !domain_is_lost(domain))
             domain->ops.unbind(domain->self, mr_native(mr, i));
+    mr_unbind_left(mr);
+}
+
+void mr_unbind_left(struct hmreg_mr *mr)
+{
+    for (struct natives *left = mr_ext(mr) ? mr_ext(mr)->left : NULL; left; left = left->next)
+        for (size_t i = 0; i < left->parts; i++)
+            if (left->note[i].live) {
+                struct hmreg_domain *domain = left->rail->domain;
+
+                domain->ops.unbind(domain->self, &left->made[i]);
+            }
 }
 
 bool mr_is_bound(const struct hmreg_mr *mr)
@@ -355,7 +436,7 @@ int mr_check(const struct hmreg_mr *mr)
     if (!rc && mr_is_suspended(mr))
         rc = fail_suspended(mr);
     if (!rc && mr_is_handle(mr) && !mr_live(mr, 0))
-        rc = hmreg_fail(-EINVAL, "mr is a rail that its region does without since hmreg_resume(): "
+        rc = hmreg_fail(-EINVAL, "mr is a rail that its region does without by now: "
                                  "hmreg_mr_rail() of the region says why");
     return rc;
 }
@@ -492,17 +573,35 @@ int hmreg_mr_piece(const struct hmreg_mr *mr, size_t index, struct hmreg_piece_i
     return 0;
 }
 
+/* Why a rail is not there, unless it was not asked for. */
+static bool column_missing(struct group *group, const struct natives *natives, size_t rail,
+                           struct hmreg_error *out)
+{
+    bool missing;
+
+    pthread_mutex_lock(&group->lock);
+    missing = natives->rail[rail].missing;
+    if (missing)
+        *out = *natives->rail[rail].missing;
+    pthread_mutex_unlock(&group->lock);
+    return missing;
+}
+
 /* Records why there is no such rail. */
 static void fail_rail(const struct hmreg_mr *mr, size_t rail)
 {
     const struct natives *natives = mr_natives(mr);
+    struct hmreg_error missing = {0};
     char why[192];
 
+    if (rail < group_rails(mr->domain) &&
+        column_missing(mr->domain->group, natives, rail, &missing)) {
+        hmreg_error_restore(&missing);
+        return;
+    }
     if (rail >= group_rails(mr->domain)) {
         hmreg_fail(-ENOENT, "rail is %zu; the region's domain has %zu", rail,
                    group_rails(mr->domain));
-    } else if (natives->rail[rail].missing) {
-        hmreg_error_restore(natives->rail[rail].missing);
     } else if (natives->order) {
         nearest_explain(natives->order, rail, false, why, sizeof(why));
         hmreg_fail(-ENOENT, "%s", why);

@@ -35,14 +35,17 @@ struct mr_note {
     uint64_t taken_key;   /* to give back to the domain's keys, if key_taken */
     uint8_t path, way;    /* enum hmreg_path, enum hmreg_way */
     bool key_taken;
-    bool live; /* it is registered */
+    atomic_bool live; /* it is registered. Release: a thread that sees it sees its keys */
 };
 
 /* What a region has for each member of its domain; a domain that is no group is its own member 0.
  */
 struct mr_rail {
+    _Atomic(struct hmreg_domain *) domain; /* the member; NULL: it was withdrawn */
+    bool withdrawn;                        /* one that comes in its place is to be registered on */
     struct refusals refused;     /* of its first part, or of the range before it was divided */
-    struct hmreg_error *missing; /* why it is not registered; NULL: it is, or was not asked for */
+    struct hmreg_error *missing; /* why it is not registered; NULL: it is, or was not asked for. Of
+                                    a group's published region under its lock */
 };
 
 /* The native registrations of a region: one for each part on each member, in one array. A part is
@@ -59,6 +62,8 @@ struct natives {
     struct mr_rail *rail;          /* members */
     const struct nearest_order *order; /* by which a group's members were chosen; NULL: all, or
                                           those that the caller named */
+    struct natives *next;              /* in mr_ext.left */
+    bool counted;                      /* of a group: in the `columns` of the members */
     atomic_size_t users; /* the region, and each registration that undone_retry() is to end */
 };
 
@@ -71,6 +76,8 @@ struct mr_ext {
     _Atomic(struct natives *) natives; /* owned; NULL: not registered yet */
     struct natives *before;    /* what they were before the last resume, for threads that read them;
                                   owned; or NULL */
+    struct natives *left;      /* what was registered on members that were withdrawn, one column
+                                  each; under the group's lock, owned */
     struct mr_handle *handles; /* of a group's region: one for each member; owned */
     int device;
     const char *asks_why;  /* with ask_identity, why; it stays as long as the process */
@@ -231,6 +238,12 @@ static inline struct mr_body *mr_body(const struct hmreg_mr *mr)
 struct natives *natives_new(size_t members, size_t parts, const struct iovec *ranges, size_t count);
 /* One of their users is gone, the last of which frees them. */
 void natives_leave(struct natives *natives);
+/* The natives register on this member, or no more: NULL. */
+void natives_set_domain(struct natives *natives, size_t member, struct hmreg_domain *domain);
+/* They count in no domain any more. */
+void natives_uncount(struct natives *natives);
+/* The region, or the call that made them, is done with natives. */
+void natives_end(struct natives *natives);
 /* Moves what a filling has learned of each member to the natives that it goes on with. */
 void natives_pass_on(struct natives *from, struct natives *to);
 /* Frees an extension with its natives. NULL is accepted. */
@@ -398,6 +411,10 @@ static inline struct iovec mr_iov(const struct hmreg_mr *mr, size_t index)
                                        : mr_asked(mr, index);
 }
 
+/* Of a group's region that others may read: one member's registrations have changed. Sets their
+ * places and the head of their handle, and the region's generation; under the group's lock. */
+void mr_set_column(struct hmreg_mr *mr, size_t member);
+
 /* How many regions were registered in this process. */
 extern _Atomic uint64_t mr_registrations;
 
@@ -410,7 +427,9 @@ static inline uint64_t mr_generation(const struct hmreg_mr *mr)
 {
     uint64_t now = atomic_load_explicit(&mr_registrations, memory_order_relaxed);
 
-    return now - (((uint32_t)now - (mr->generation >> 2)) & (UINT32_MAX >> 2));
+    uint32_t generation = __atomic_load_n(&mr->generation, __ATOMIC_RELAXED);
+
+    return now - (((uint32_t)now - (generation >> 2)) & (UINT32_MAX >> 2));
 }
 
 /* Did the caller choose the address by which peers reach the first byte, ext->iova? */
@@ -445,6 +464,8 @@ void mr_revoke(struct hmreg_mr *mr);
 
 /* The library has bound the region to endpoints, and is about to deregister it. */
 void mr_unbind(struct hmreg_mr *mr);
+/* The same for what is left of withdrawn members. */
+void mr_unbind_left(struct hmreg_mr *mr);
 
 /* Is an object bound to the region, or to a part of it? */
 bool mr_is_bound(const struct hmreg_mr *mr);

@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/group/nearest.h"
+#include "core/mr/column.h"
 #include "core/mr/register.h"
 #include "core/mr/room.h"
 
@@ -129,12 +130,42 @@ static int end_plain(struct hmreg_mr *mr)
     return rc;
 }
 
-/* Stops at the first that the fabric is busy with. */
-static int end_all(struct mr_ext *ext, const struct hmreg_mr *mr)
+static int end_column(struct natives *left)
 {
-    size_t count = mr_native_count(mr);
     int rc = 0;
 
+    for (size_t i = 0; i < left->parts && rc != -EBUSY; i++)
+        if (left->note[i].live)
+            rc = native_end(left, i, left->rail->domain);
+    return rc;
+}
+
+int region_end_left(struct hmreg_mr *mr)
+{
+    struct natives *left = column_take_left(mr), *next;
+    int rc = 0;
+
+    for (; left; left = next) {
+        int ended = end_column(left);
+
+        next = left->next;
+        rc = ended == -EBUSY || !rc ? ended : rc;
+        if (ended == -EBUSY)
+            column_leave(mr, left);
+        else
+            natives_end(left);
+    }
+    return rc;
+}
+
+/* Stops at the first that the fabric is busy with. */
+static int end_all(struct mr_ext *ext, struct hmreg_mr *mr)
+{
+    size_t count = mr_native_count(mr);
+    int rc = region_end_left(mr);
+
+    if (rc == -EBUSY)
+        return rc;
     for (size_t i = 0; i < count; i++) {
         bool live = mr_live(mr, i);
         int ended = end_one(ext, mr, i);
@@ -167,7 +198,7 @@ int region_destroy(struct hmreg_mr *mr)
 static int suspend_all(struct mr_ext *ext, struct hmreg_mr *mr)
 {
     size_t count = mr_native_count(mr);
-    int rc = 0;
+    int rc = region_end_left(mr);
 
     for (size_t i = 0; i < count; i++) {
         int ended = end_one(ext, mr, i);
@@ -235,10 +266,10 @@ static int miss(struct filling *filling, size_t member, int rc)
 
     if (!filling_wants(filling, member))
         return 0;
-    hmreg_fail_at(rc, "rail %zu (%s)", member, group->members[member]->caps.fabric);
+    hmreg_fail_at(rc, "rail %zu (%s)", member, filling->natives->rail[member].domain->caps.fabric);
     /* What is full says nothing about the rail. */
     if (!(order || group->flags & HMREG_GROUP_PARTIAL) ||
-        domain_room(group->members[member], rc) == PROVIDER_ROOM_FULL)
+        domain_room(filling->natives->rail[member].domain, rc) == PROVIDER_ROOM_FULL)
         return rc;
     rc = keep_reason(filling, member);
     if (rc)
@@ -286,7 +317,7 @@ static void begin_plain(struct filling *filling)
 
     one->asked = one->iov = *filling->layout->request.iov;
     one->note = (struct mr_note){.owner = &one->natives};
-    one->rail = (struct mr_rail){.missing = NULL};
+    one->rail = (struct mr_rail){.domain = filling->mr->domain};
     one->natives = (struct natives){
         .members = 1,
         .parts = 1,
@@ -312,7 +343,35 @@ static int make_places(struct filling *filling, const struct ranges *ranges, siz
                           ranges->count, domain->caps.fabric);
     filling->ranges = ranges;
     filling->natives = natives_new(group_rails(domain), parts, ranges->iov, ranges->count);
-    return filling->natives ? 0 : fail_memory();
+    if (!filling->natives)
+        return fail_memory();
+    filling->natives->counted = domain->group;
+    for (size_t i = 0; i < group_rails(domain); i++)
+        natives_set_domain(filling->natives, i, group_rail(filling->mr->domain, i));
+    return 0;
+}
+
+/* Leaves out the members that are withdrawn. */
+static int leave_withdrawn(struct filling *filling)
+{
+    struct group *group = filling->mr->domain->group;
+    uint64_t withdrawn = atomic_load(&group->withdrawn), out = filling->rails & withdrawn;
+    const struct nearest_order *order = filling->natives->order;
+    int other = -1, rc = 0;
+
+    for (size_t i = 0; i < filling->natives->members && !rc; i++)
+        if (out & BIT(i))
+            rc = column_leave_out(group, filling->natives, i);
+    filling->rails &= ~out;
+    if (rc || filling->rails)
+        return rc;
+    if (order)
+        other = nearest_unused(order, out | withdrawn);
+    if (other >= 0)
+        filling->rails = BIT(other);
+    else
+        rc = column_restore_reason(filling->natives, out);
+    return rc;
 }
 
 static int choose_members(struct filling *filling)
@@ -329,22 +388,7 @@ static int choose_members(struct filling *filling)
         filling->rails = nearest_rails(natives->order);
     else if (!filling->rails)
         filling->rails = natives->members == 64 ? UINT64_MAX : BIT(natives->members) - 1;
-    return rc;
-}
-
-/* What the group says counts on each member. */
-static int begin_group(struct filling *filling)
-{
-    const struct hmreg_domain *domain = filling->mr->domain;
-    struct layout *layout = filling->layout;
-
-    layout->shares = true;
-    layout->request.any_key |= (domain->caps.mr_mode & HMREG_MR_PROV_KEY) != 0;
-    if (!(layout->request.flags & REQUEST_PARTS))
-        layout->request.flags |= (domain->flags & HMREG_DOMAIN_SINGLE  ? HMREG_REG_SINGLE
-                                  : domain->flags & HMREG_DOMAIN_PARTS ? HMREG_REG_PARTS
-                                                                       : 0);
-    return choose_members(filling);
+    return rc ? rc : leave_withdrawn(filling);
 }
 
 int filling_begin(struct filling *filling, struct layout *layout, struct hmreg_mr *mr)
@@ -369,7 +413,10 @@ int filling_begin(struct filling *filling, struct layout *layout, struct hmreg_m
     if (!mr_ext(mr))
         rc = extend(filling);
     rc = rc ? rc : make_places(filling, &layout->ranges, layout_parts(layout));
-    return rc || !mr->domain->group ? rc : begin_group(filling);
+    if (rc || !mr->domain->group)
+        return rc;
+    filling_ask_as_group(mr->domain, layout);
+    return choose_members(filling);
 }
 
 int filling_part(struct filling *filling, size_t part)
@@ -392,7 +439,7 @@ static void undo_member(struct filling *filling, size_t member)
     struct natives *natives = filling->natives;
 
     for (size_t i = 0; i < natives->parts; i++)
-        undo(natives, member * natives->parts + i, group_rail(filling->mr->domain, member),
+        undo(natives, member * natives->parts + i, filling->natives->rail[member].domain,
              filling->layout->request.endpoints);
 }
 
@@ -405,7 +452,7 @@ static void undo_natives(struct filling *filling)
     hmreg_error_save(&before);
     for (size_t i = 0; i < filling->natives->members; i++)
         undo_member(filling, i);
-    natives_leave(filling->natives);
+    natives_end(filling->natives);
     filling->natives = NULL;
     hmreg_error_restore(&before);
 }
@@ -416,7 +463,7 @@ static int check_divided(struct filling *filling, size_t member)
     const struct request *request = &filling->layout->request;
 
     if (!filling_wants(filling, member) ||
-        !request_is_single(group_rail(filling->mr->domain, member), request))
+        !request_is_single(filling->natives->rail[member].domain, request))
         return 0;
     return hmreg_fail(-EXDEV,
                       "the %zu bytes at %p are to be one registration here, and no single dmabuf "
@@ -442,8 +489,8 @@ static int divide(struct filling *filling)
     natives_pass_on(whole, filling->natives);
     for (size_t i = 0; i < whole->members; i++)
         for (size_t j = 0; j < whole->parts; j++)
-            undo(whole, i * whole->parts + j, group_rail(filling->mr->domain, i), false);
-    natives_leave(whole);
+            undo(whole, i * whole->parts + j, whole->rail[i].domain, false);
+    natives_end(whole);
     for (size_t i = 0; i < filling->natives->members && !rc; i++)
         rc = miss_if_group(filling, i, check_divided(filling, i));
     return rc;
@@ -465,8 +512,8 @@ static int fill_parts(struct filling *filling)
 static int complete(struct filling *filling, size_t member)
 {
     void *const *endpoints = filling->layout->request.endpoints;
-    struct hmreg_domain *domain = group_rail(filling->mr->domain, member);
     struct natives *natives = filling->natives;
+    struct hmreg_domain *domain = natives->rail[member].domain;
     size_t first = member * natives->parts;
     int rc = 0;
 
@@ -541,8 +588,10 @@ static void take_over(struct filling *filling)
     if (ext) {
         describe(ext, filling->layout);
         if (ext->before)
-            natives_leave(ext->before);
+            natives_end(ext->before);
         ext->before = mr_natives(filling->mr);
+        if (ext->before)
+            natives_uncount(ext->before);
         atomic_store_explicit(&ext->natives, filling->natives, memory_order_release);
         ext->suspended = false;
         note += mr_explained(filling->mr) * filling->natives->parts;

@@ -54,4 +54,8 @@ int region_destroy(struct hmreg_mr *mr);
  * fabric the registration counts as ended, and the failure is returned. */
 int region_suspend(struct hmreg_mr *mr);
 
+/* Deregisters what is left of withdrawn members; no caller's transfer uses it. -EBUSY: the fabric
+ * is busy with some, which stay. */
+int region_end_left(struct hmreg_mr *mr);
+
 #endif

@@ -11,7 +11,7 @@
 
 int main(void)
 {
-    int (*const parts[])(struct hmreg * lib) = {bound, raw, large, tokens, remember, lost};
+    int (*const parts[])(struct hmreg * lib) = {bound, raw, large, tokens, remember, lost, member};
     struct hmreg *lib = NULL;
     int rc = hmreg_open(NULL, &lib);
 

@@ -13,6 +13,7 @@ int large(struct hmreg *lib);    /* large.c: regions of many pieces, in the back
 int tokens(struct hmreg *lib);   /* tokens.c: many tokens, tokens of rails */
 int remember(struct hmreg *lib); /* remember.c: a record for each buffer, ends of cached regions */
 int lost(struct hmreg *lib);     /* lost.c: a NIC that is gone */
+int member(struct hmreg *lib);   /* member.c: a group's member that is replaced */
 
 /* 0 if what must be so is so. */
 static inline int expect(int so)

@@ -89,6 +89,61 @@ int hmreg_token_rail(const void *token, size_t size, size_t rail, const void **r
 int hmreg_remote_open_rails(struct hmreg_domain *domain, const void *token, size_t size,
                             struct hmreg_remote **remotes, size_t count);
 
+/* What a member of a group is. */
+enum hmreg_member_state {
+    HMREG_MEMBER_PRESENT,
+    HMREG_MEMBER_WITHDRAWN, /* nothing is registered on it */
+    HMREG_MEMBER_REPLACING, /* another is in its place, and regions are being registered on it */
+};
+
+/*
+ * Takes a member out of a group, because its NIC is gone or is to go. From the return on no get and
+ * no registration of the group registers on it or returns its keys: regions do without that rail,
+ * as with HMREG_GROUP_PARTIAL, and hmreg_mr_rail() says why (-ENODEV). In every region that exists,
+ * held or not, the member's keys become HMREG_KEY_NOTAVAIL and HMREG_VERBS_KEY_NOTAVAIL and the
+ * generation changes; the regions and their other rails stay as they are, and nothing is called on
+ * other members. What is registered on the member ends at once for cached regions without a
+ * holder; of others at hmreg_mr_close(), of cached ones at the next hmreg_domain_progress() of the
+ * group, replacement or withdrawal after their last put. Before those the caller's transfers on the
+ * member have ended. Again: goes on with what was not done. why: a reason for people, which
+ * is copied. Any thread; regions that other threads register are not waited for. -EINVAL: an
+ * argument is NULL, group is no group, or has no such member. -ENOMEM: some regions still have the
+ * rail; call again.
+ */
+int hmreg_group_withdraw(struct hmreg_domain *group, size_t member, const char *why);
+
+/*
+ * Puts a domain in the place of a member that was withdrawn. New registrations of the group use it
+ * at once; a thread of the library registers on it what the regions lack, one region after the
+ * other, and nothing on other members. Each region that has got the rail has a new generation and
+ * the same struct hmreg_mr, its rails too; hmreg_remote_renew() takes the rail's new token. A get
+ * may return a region that does not have the rail yet. A region on which the registration fails
+ * does without it, and hmreg_mr_rail() says why; so does a region of a caller's dmabuf
+ * (-EINVAL), and one that is bound to an endpoint (-EOPNOTSUPP). Suspended regions get the rail at
+ * hmreg_resume(). Meanwhile hmreg_mr_close() of the region in work waits, and so do
+ * hmreg_suspend(), hmreg_resume(); and hmreg_domain_close() of the group is -EBUSY. With
+ * HMREG_GROUP_OWNS_MEMBERS the group owns the new member, and the old one is the caller's again.
+ * The old one can be closed once nothing is registered on it for the group. Any thread. -EINVAL: an
+ * argument is NULL, group is no group or has no such member, the member was not withdrawn; domain
+ * is a member already, is a group, is of another lib, has an owner, or demands more or permits less
+ * than the group says of itself (hmreg_domain_query()). -EOPNOTSUPP: as hmreg_group_open(). -EBUSY:
+ * a replacement in the group has not ended.
+ */
+int hmreg_group_replace(struct hmreg_domain *group, size_t member, struct hmreg_domain *domain);
+
+struct hmreg_group_member {
+    size_t size; /* sizeof(struct hmreg_group_member) */
+    enum hmreg_member_state state;
+    struct hmreg_domain *domain;
+    size_t regions, done, failed; /* of the last replacement: regions that lacked the member when it
+                                     began, that have got it, and that cannot have it */
+    char why[256];                /* of the last withdrawal; "": there was none */
+};
+
+/* The state of a group's member. Any thread. -EINVAL: an argument is NULL, group is no group or has
+ * no such member, or out->size is too small. */
+int hmreg_group_query(struct hmreg_domain *group, size_t member, struct hmreg_group_member *out);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * See column.h.
+ */
+#include "core/mr/column.h"
+
+#include "core/base/error.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define BIT(member) (UINT64_C(1) << (member))
+
+/* ---- moving keys ------------------------------------------------------------------------ */
+
+/* Threads may read the public head meanwhile: each word is stored whole. */
+static void store_keys(struct hmreg_mr_keys *to, const struct hmreg_mr_keys *from)
+{
+    __atomic_store_n(&to->priv, from->priv, __ATOMIC_RELAXED);
+    __atomic_store_n(&to->native, from->native, __ATOMIC_RELAXED);
+    __atomic_store_n(&to->desc, from->desc, __ATOMIC_RELAXED);
+    __atomic_store_n(&to->lkey, from->lkey, __ATOMIC_RELAXED);
+    __atomic_store_n(&to->rkey, from->rkey, __ATOMIC_RELAXED);
+    __atomic_store_n(&to->key, from->key, __ATOMIC_RELAXED);
+}
+
+static void move_registration(struct natives *from, size_t index, struct natives *to, size_t at)
+{
+    const struct hmreg_mr_keys none = MR_NONE;
+    struct mr_note *note = &to->note[at], *before = &from->note[index];
+    bool live = before->live;
+
+    note->taken_key = before->taken_key;
+    note->key_taken = before->key_taken;
+    note->path = before->path;
+    note->way = before->way;
+    before->live = false;
+    store_keys(&to->made[at], &from->made[index]);
+    store_keys(&from->made[index], &none);
+    note->live = live; /* release: see struct mr_note */
+}
+
+static void move_column(struct natives *from, size_t member, struct natives *to, size_t other)
+{
+    for (size_t i = 0; i < from->ranges; i++) {
+        size_t range = member * from->ranges + i, at = other * to->ranges + i;
+
+        to->iov[at] = from->iov[range];
+        to->mappings[at] = from->mappings[range];
+        from->mappings[range] = (struct mapping){0};
+    }
+    for (size_t i = 0; i < from->parts; i++)
+        move_registration(from, member * from->parts + i, to, other * to->parts + i);
+    natives_set_domain(to, other, from->rail[member].domain);
+    natives_set_domain(from, member, NULL);
+}
+
+static bool has_live(const struct natives *natives, size_t member)
+{
+    bool live = false;
+
+    for (size_t i = 0; i < natives->parts; i++)
+        live |= natives->note[member * natives->parts + i].live;
+    return live;
+}
+
+/* ---- withdrawing ------------------------------------------------------------------------ */
+
+static bool is_outdated(const struct group *group, const struct natives *natives, size_t member)
+{
+    const struct hmreg_domain *domain = natives->rail[member].domain;
+
+    return domain &&
+           (domain != group->members[member] || (atomic_load(&group->withdrawn) & BIT(member)));
+}
+
+bool column_is_outdated(const struct hmreg_mr *mr)
+{
+    const struct group *group = mr->domain->group;
+    const struct natives *natives = group ? mr_natives(mr) : NULL;
+    bool outdated = false;
+
+    for (size_t i = 0; natives && i < natives->members; i++)
+        outdated |= is_outdated(group, natives, i);
+    return outdated;
+}
+
+/* With the lock held. *left and *missing become NULL if they are used. */
+static void withdraw(struct hmreg_mr *mr, size_t member, struct natives **left,
+                     struct hmreg_error **missing)
+{
+    struct group *group = mr->domain->group;
+    struct natives *natives = mr_natives(mr);
+    struct mr_rail *rail = &natives->rail[member];
+
+    if (!is_outdated(group, natives, member))
+        return;
+    if (!has_live(natives, member)) {
+        natives_set_domain(natives, member, NULL);
+        return;
+    }
+    move_column(natives, member, *left, 0);
+    (*left)->rail->missing = rail->missing;
+    rail->missing = *missing;
+    *rail->missing = group->about[member].why;
+    rail->withdrawn = true;
+    (*left)->next = mr_ext(mr)->left;
+    mr_ext(mr)->left = *left;
+    *left = NULL;
+    *missing = NULL;
+    mr_set_column(mr, member);
+}
+
+int column_withdraw(struct hmreg_mr *mr, size_t member)
+{
+    struct group *group = mr->domain->group;
+    struct natives *natives = mr_natives(mr), *left;
+    struct hmreg_error *missing;
+
+    if (!natives || !is_outdated(group, natives, member))
+        return 0;
+    missing = malloc(sizeof(*missing));
+    left = natives_new(1, natives->parts, natives->asked, natives->ranges);
+    if (missing && left) {
+        left->counted = true;
+        pthread_mutex_lock(&group->lock);
+        withdraw(mr, member, &left, &missing);
+        pthread_mutex_unlock(&group->lock);
+    } else {
+        hmreg_fail(-ENOMEM, "hmreg has no memory to take a member out of a region");
+    }
+    if (left)
+        natives_end(left);
+    free(missing);
+    return is_outdated(group, natives, member) ? -ENOMEM : 0;
+}
+
+void column_settle(struct hmreg_mr *mr)
+{
+    for (size_t i = 0; column_is_outdated(mr) && i < mr_natives(mr)->members; i++)
+        column_withdraw(mr, i);
+}
+
+/* ---- replacing -------------------------------------------------------------------------- */
+
+bool column_is_wanted(const struct hmreg_mr *mr, size_t member)
+{
+    struct group *group = mr->domain->group;
+    const struct natives *natives = mr_natives(mr);
+    bool wanted;
+
+    pthread_mutex_lock(&group->lock);
+    wanted = natives && natives->rail[member].withdrawn && !natives->rail[member].domain &&
+             !mr_ext(mr)->suspended && !mr_ext(mr)->closing;
+    pthread_mutex_unlock(&group->lock);
+    return wanted;
+}
+
+/* With the lock held. What others may be reading of the member before goes with `made`. */
+static void enter(struct hmreg_mr *mr, size_t member, struct natives *made)
+{
+    struct natives *natives = mr_natives(mr);
+    struct mr_rail *rail = &natives->rail[member], *new = &made->rail[member];
+    struct hmreg_error *missing = rail->missing;
+    struct refusals refused = rail->refused;
+
+    rail->withdrawn = false;
+    rail->refused = new->refused;
+    rail->missing = NULL;
+    new->refused = refused;
+    new->missing = missing;
+    natives_set_domain(natives, member, new->domain);
+    for (size_t i = 0; i < natives->ranges; i++)
+        natives->iov[member * natives->ranges + i] = made->iov[member * made->ranges + i];
+    mr_set_column(mr, member); /* its places, before its keys */
+    move_column(made, member, natives, member);
+    mr_set_column(mr, member); /* a thread that sees this generation sees them */
+    made->next = mr_ext(mr)->left;
+    mr_ext(mr)->left = made;
+}
+
+int column_enter(struct hmreg_mr *mr, size_t member, struct natives *made)
+{
+    struct group *group = mr->domain->group;
+    bool wanted = column_is_wanted(mr, member);
+
+    pthread_mutex_lock(&group->lock);
+    wanted &= !is_outdated(group, made, member);
+    if (wanted)
+        enter(mr, member, made);
+    pthread_mutex_unlock(&group->lock);
+    return wanted ? 0 : hmreg_fail(-EAGAIN, "the member was withdrawn again");
+}
+
+void column_fail(struct hmreg_mr *mr, size_t member)
+{
+    struct group *group = mr->domain->group;
+    struct natives *natives = mr_natives(mr);
+
+    pthread_mutex_lock(&group->lock);
+    natives->rail[member].withdrawn = false;
+    if (natives->rail[member].missing)
+        hmreg_error_save(natives->rail[member].missing);
+    pthread_mutex_unlock(&group->lock);
+}
+
+/* ---- filling ---------------------------------------------------------------------------- */
+
+int column_leave_out(struct group *group, struct natives *natives, size_t member)
+{
+    struct mr_rail *rail = &natives->rail[member];
+
+    rail->missing = malloc(sizeof(*rail->missing));
+    if (!rail->missing)
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for the reasons of a rail");
+    pthread_mutex_lock(&group->lock);
+    *rail->missing = group->about[member].why;
+    pthread_mutex_unlock(&group->lock);
+    rail->withdrawn = true;
+    natives_set_domain(natives, member, NULL);
+    return 0;
+}
+
+int column_restore_reason(const struct natives *natives, uint64_t members)
+{
+    size_t first = 0;
+
+    while (!(members & BIT(first)))
+        first++;
+    hmreg_error_restore(natives->rail[first].missing);
+    return natives->rail[first].missing->code;
+}
+
+/* ---- what is left ----------------------------------------------------------------------- */
+
+struct natives *column_take_left(struct hmreg_mr *mr)
+{
+    struct group *group = mr->domain->group;
+    struct natives *left = NULL;
+
+    if (!group || !mr_ext(mr))
+        return NULL;
+    pthread_mutex_lock(&group->lock);
+    left = mr_ext(mr)->left;
+    mr_ext(mr)->left = NULL;
+    pthread_mutex_unlock(&group->lock);
+    return left;
+}
+
+void column_leave(struct hmreg_mr *mr, struct natives *left)
+{
+    struct group *group = mr->domain->group;
+
+    pthread_mutex_lock(&group->lock);
+    left->next = mr_ext(mr)->left;
+    mr_ext(mr)->left = left;
+    pthread_mutex_unlock(&group->lock);
+}

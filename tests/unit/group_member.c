@@ -1,0 +1,564 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * hmreg_group_withdraw(), _replace(), _query(): what becomes of each kind of region, and how often
+ * which NIC is called.
+ */
+#include "core/group/group.h"
+#include "core/mr/mr.h"
+#include "tests/support/vendors.h"
+#include "tests/unit/nics.h"
+#define FAILING_MALLOC
+#include "tests/support/failing_allocation.h"
+
+#include <hmreg/remote.h>
+#include <hmreg/suspend.h>
+#include <hmreg/table.h>
+
+#define LEN    4096
+#define RAILS  3
+#define BROKEN 1 /* the member that is withdrawn */
+#define NEW    5 /* the NIC that comes in its place */
+#define GPU    65536
+
+static char memory[16][LEN] __attribute__((aligned(LEN)));
+static struct hmreg *lib;
+static struct hmreg_domain *group, *spare;
+static char *gpu;
+
+static void close_all(void)
+{
+    assert_ok(hmreg_domain_close(group));
+    for (unsigned i = 0; i < NICS_MOST; i++) {
+        if (nics[i].domain)
+            assert_ok(hmreg_domain_close(nics[i].domain));
+        if (!atomic_load(&nics[i].fail))
+            assert_int_equal(atomic_load(&nics[i].regs), atomic_load(&nics[i].deregs));
+        nics[i] = (struct nic){.fail = 0};
+    }
+    vendor_memory_free(gpu);
+    assert_ok(hmreg_close(lib));
+}
+
+static void open_flagged(uint32_t flags)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
+    struct hmreg_group_config grouped = {.size = sizeof(grouped), .flags = flags};
+    struct hmreg_domain *members[RAILS];
+
+    vendors_reset();
+    assert_ok(hmreg_open(&config, &lib));
+    for (unsigned i = 0; i < RAILS; i++)
+        members[i] = nic_open(lib, i);
+    spare = nic_open(lib, NEW);
+    gpu = vendor_memory(HMREG_IFACE_CUDA, 0, HMREG_MEM_DEVICE, GPU);
+    assert_ok(hmreg_group_open(lib, members, RAILS, &grouped, &group));
+    test_after(close_all);
+}
+
+static void open_all(void)
+{
+    open_flagged(0);
+}
+
+static struct hmreg_mr *reg(void *addr, size_t len)
+{
+    struct hmreg_mr *mr = NULL;
+
+    assert_ok(hmreg_mr_reg(group, addr, len, HMREG_ACCESS_ALL, 0, 0, 0, &mr, NULL));
+    return mr;
+}
+
+static struct hmreg_mr *get(void *addr, size_t len)
+{
+    struct hmreg_mr *mr = NULL;
+
+    assert_ok(hmreg_mr_get(group, addr, len, HMREG_ACCESS_REMOTE, &mr));
+    return mr;
+}
+
+static uint32_t generation(const struct hmreg_mr *mr)
+{
+    return hmreg_mr_head_of(mr)->generation;
+}
+
+/* So many calls were made on the two other members by now, and no more. */
+static void assert_survivors(unsigned regs, unsigned deregs)
+{
+    for (unsigned i = 0; i < RAILS; i++) {
+        if (i == BROKEN)
+            continue;
+        assert_int_equal(atomic_load(&nics[i].regs), regs);
+        assert_int_equal(atomic_load(&nics[i].deregs), deregs);
+    }
+}
+
+static void assert_without_broken(const struct hmreg_mr *mr)
+{
+    const struct hmreg_mr_head *head = hmreg_mr_head_of(mr);
+    size_t parts = head->count / RAILS;
+
+    assert_null(hmreg_mr_rail(mr, BROKEN));
+    assert_int_equal(hmreg_last_error()->code, -ENODEV);
+    assert_non_null(strstr(hmreg_last_error()->text, "cable cut"));
+    for (size_t i = 0; i < head->count; i++) {
+        assert_int_equal(head->keys[i].key == HMREG_KEY_NOTAVAIL, i / parts == BROKEN);
+        assert_int_equal(head->keys[i].native == NULL, i / parts == BROKEN);
+    }
+    assert_non_null(hmreg_mr_rail(mr, 0));
+    assert_non_null(hmreg_mr_rail(mr, 2));
+}
+
+static void assert_whole(const struct hmreg_mr *mr)
+{
+    const struct hmreg_mr_head *head = hmreg_mr_head_of(mr);
+    size_t parts = head->count / RAILS;
+
+    for (size_t i = 0; i < head->count; i++)
+        assert_ptr_equal(head->keys[i].native, i / parts == BROKEN ? &nics[NEW] : &nics[i / parts]);
+    assert_non_null(hmreg_mr_rail(mr, BROKEN));
+}
+
+static void withdraw(void)
+{
+    assert_ok(hmreg_group_withdraw(group, BROKEN, "cable cut"));
+}
+
+static struct hmreg_group_member replace(void)
+{
+    assert_ok(hmreg_group_replace(group, BROKEN, spare));
+    return nic_replaced(group, BROKEN);
+}
+
+/* ---- withdrawing ------------------------------------------------------------------------ */
+
+TEST(withdraw__explicit__keys_go_at_once_and_the_registration_at_close)
+{
+    struct hmreg_mr *mr, *rail;
+    uint32_t before, other;
+
+    open_all();
+    mr = reg(memory[0], LEN);
+    rail = hmreg_mr_rail(mr, BROKEN);
+    before = generation(mr);
+    other = generation(hmreg_mr_rail(mr, 0));
+    withdraw();
+    assert_without_broken(mr);
+    assert_true(generation(mr) != before);
+    assert_int_equal(generation(hmreg_mr_rail(mr, 0)), other);
+    assert_fails(hmreg_mr_enable(rail), -EINVAL, "does without");
+    assert_int_equal(atomic_load(&nics[BROKEN].deregs), 0);
+    assert_survivors(1, 0);
+    assert_ok(hmreg_mr_close(mr));
+    assert_int_equal(atomic_load(&nics[BROKEN].deregs), 1);
+}
+
+TEST(withdraw__cached_idle__ends_on_that_member_alone_and_is_hit_again)
+{
+    struct hmreg_mr *mr;
+    uint32_t before;
+
+    open_all();
+    mr = get(memory[0], LEN);
+    hmreg_mr_put(mr);
+    before = generation(mr);
+    withdraw();
+    assert_int_equal(atomic_load(&nics[BROKEN].deregs), 1);
+    assert_ptr_equal(get(memory[0], LEN), mr);
+    assert_true(generation(mr) != before);
+    assert_without_broken(mr);
+    assert_survivors(1, 0);
+    assert_int_equal(atomic_load(&nics[BROKEN].regs), 1);
+    hmreg_mr_put(mr);
+}
+
+TEST(withdraw__cached_held__ends_after_the_last_put)
+{
+    struct hmreg_mr *mr;
+
+    open_all();
+    mr = get(memory[0], LEN);
+    assert_ptr_equal(get(memory[0], LEN), mr);
+    withdraw();
+    assert_without_broken(mr);
+    hmreg_mr_put(mr);
+    assert_ok(hmreg_domain_progress(group));
+    assert_int_equal(atomic_load(&nics[BROKEN].deregs), 0);
+    hmreg_mr_put(mr);
+    assert_ok(hmreg_domain_progress(group));
+    assert_int_equal(atomic_load(&nics[BROKEN].deregs), 1);
+    assert_survivors(1, 0);
+}
+
+TEST(withdraw__ends_with_its_last_put__ends_there)
+{
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .iov = &(struct iovec){memory[0], LEN},
+                                 .iov_count = 1,
+                                 .access = HMREG_ACCESS_REMOTE,
+                                 .policy = HMREG_POLICY_LAST_PUT};
+    struct hmreg_mr *mr = NULL;
+
+    open_all();
+    assert_ok(hmreg_mr_get_attr(group, &attr, 0, &mr));
+    withdraw();
+    assert_without_broken(mr);
+    assert_int_equal(atomic_load(&nics[BROKEN].deregs), 0);
+    hmreg_mr_put(mr);
+    assert_int_equal(atomic_load(&nics[BROKEN].deregs), 1);
+    assert_survivors(1, 1);
+}
+
+TEST(withdraw__later_registrations__leave_it_out_with_the_reason)
+{
+    struct hmreg_mr *mr;
+    struct hmreg_mr_attr alone = {.size = sizeof(alone),
+                                  .iov = &(struct iovec){memory[1], LEN},
+                                  .iov_count = 1,
+                                  .access = HMREG_ACCESS_REMOTE,
+                                  .rails = 1 << BROKEN};
+
+    open_all();
+    withdraw();
+    mr = get(memory[0], LEN);
+    assert_without_broken(mr);
+    hmreg_mr_put(mr);
+    mr = reg(memory[1], LEN);
+    assert_without_broken(mr);
+    assert_ok(hmreg_mr_close(mr));
+    mr = NULL;
+    assert_fails(hmreg_mr_regattr(group, &alone, 0, &mr), -ENODEV, "cable cut");
+    assert_int_equal(atomic_load(&nics[BROKEN].regs), 0);
+}
+
+/* A composite has a registration for each of its pieces. */
+static struct hmreg_mr *reg_pieces(void)
+{
+    struct hmreg_segment segments[] = {{.u.memory = {memory[0], LEN}},
+                                       {.u.memory = {memory[4], LEN}},
+                                       {.u.memory = {memory[8], LEN}}};
+    struct hmreg_mr *mr = NULL;
+
+    assert_ok(hmreg_mr_regsgl(group, segments, 3, HMREG_ACCESS_ALL, 0, 0, 0, &mr, NULL));
+    assert_int_equal(hmreg_mr_head_of(mr)->count, 3 * RAILS);
+    return mr;
+}
+
+TEST(withdraw__composite__all_its_pieces)
+{
+    struct hmreg_mr *mr;
+
+    open_all();
+    mr = reg_pieces();
+    withdraw();
+    assert_without_broken(mr);
+    assert_survivors(3, 0);
+    assert_int_equal(replace().done, 1);
+    assert_int_equal(atomic_load(&nics[NEW].regs), 3);
+    assert_whole(mr);
+    assert_survivors(3, 0);
+    assert_ok(hmreg_mr_close(mr));
+}
+
+TEST(withdraw__device_memory__as_host_memory)
+{
+    struct hmreg_mr *mr, *cached;
+
+    open_all();
+    mr = reg(gpu, LEN);
+    cached = get(gpu, GPU);
+    withdraw();
+    assert_without_broken(mr);
+    assert_without_broken(cached);
+    assert_survivors(2, 0);
+    assert_int_equal(replace().done, 2);
+    assert_whole(mr);
+    assert_whole(cached);
+    assert_survivors(2, 0);
+    hmreg_mr_put(cached);
+    assert_ok(hmreg_mr_close(mr));
+}
+
+TEST(withdraw__suspended__resumes_without_it_or_with_the_new_one)
+{
+    struct hmreg_mr *mr;
+
+    open_all();
+    mr = reg(memory[0], LEN);
+    assert_ok(hmreg_suspend(lib, memory[0], LEN));
+    withdraw();
+    assert_ok(hmreg_resume(lib, memory[0], LEN, NULL));
+    assert_without_broken(mr);
+    assert_ok(hmreg_suspend(lib, memory[0], LEN));
+    assert_int_equal(replace().done, 0);
+    assert_int_equal(atomic_load(&nics[NEW].regs), 0);
+    assert_ok(hmreg_resume(lib, memory[0], LEN, NULL));
+    assert_whole(mr);
+    assert_ok(hmreg_mr_close(mr));
+}
+
+/* What a withdrawn member has registered ends with the suspension: its memory is given back. */
+TEST(withdraw__suspended_later__nothing_keeps_the_memory)
+{
+    struct hmreg_mr *mr;
+
+    open_all();
+    mr = reg(memory[0], LEN);
+    withdraw();
+    assert_ok(hmreg_suspend(lib, memory[0], LEN));
+    assert_int_equal(atomic_load(&nics[BROKEN].deregs), 1);
+    assert_ok(hmreg_resume(lib, memory[0], LEN, NULL));
+    assert_without_broken(mr);
+    assert_ok(hmreg_mr_close(mr));
+}
+
+TEST(withdraw__twice__the_first_reason_stays)
+{
+    struct hmreg_group_member info;
+
+    open_all();
+    assert_int_equal(nic_member(group, BROKEN).state, HMREG_MEMBER_PRESENT);
+    withdraw();
+    assert_ok(hmreg_group_withdraw(group, BROKEN, "another"));
+    info = nic_member(group, BROKEN);
+    assert_int_equal(info.state, HMREG_MEMBER_WITHDRAWN);
+    assert_ptr_equal(info.domain, nics[BROKEN].domain);
+    assert_string_equal(info.why, "cable cut");
+    assert_int_equal(nic_member(group, 0).state, HMREG_MEMBER_PRESENT);
+}
+
+TEST(withdraw__no_memory__is_done_by_the_next)
+{
+    struct hmreg_mr *mr;
+
+    open_all();
+    mr = reg(memory[0], LEN);
+    allocations = 0;
+    failing = 1;
+    assert_fails(hmreg_group_withdraw(group, BROKEN, "cable cut"), -ENOMEM, "call again");
+    failing = 0;
+    assert_non_null(hmreg_mr_rail(mr, BROKEN));
+    withdraw();
+    assert_without_broken(mr);
+    assert_ok(hmreg_mr_close(mr));
+}
+
+/* ---- replacing -------------------------------------------------------------------------- */
+
+TEST(replace__one_column_and_the_same_handles)
+{
+    struct hmreg_mr *mr, *held, *idle, *rail;
+    struct hmreg_group_member info;
+    uint32_t before;
+
+    open_all();
+    mr = reg(memory[0], LEN);
+    rail = hmreg_mr_rail(mr, BROKEN);
+    held = get(memory[1], LEN);
+    idle = get(memory[2], LEN);
+    hmreg_mr_put(idle);
+    withdraw();
+    before = generation(mr);
+    info = replace();
+    assert_int_equal(info.state, HMREG_MEMBER_PRESENT);
+    assert_ptr_equal(info.domain, spare);
+    assert_int_equal(info.regions, 3);
+    assert_int_equal(info.done, 3);
+    assert_int_equal(info.failed, 0);
+    assert_int_equal(atomic_load(&nics[NEW].regs), 3);
+    assert_survivors(3, 0);
+    assert_ptr_equal(hmreg_mr_rail(mr, BROKEN), rail);
+    assert_true(generation(mr) != before);
+    assert_whole(mr);
+    assert_whole(held);
+    assert_ptr_equal(get(memory[2], LEN), idle);
+    assert_whole(idle);
+    assert_int_equal(atomic_load(&nics[NEW].regs), 3);
+    hmreg_mr_put(held);
+    hmreg_mr_put(idle);
+    assert_ok(hmreg_mr_close(mr));
+}
+
+TEST(replace__many_times_under_a_held_region)
+{
+    struct hmreg_mr *mr;
+
+    open_all();
+    mr = get(memory[0], LEN);
+    for (int i = 0; i < 4; i++) {
+        withdraw();
+        assert_without_broken(mr);
+        assert_int_equal(replace().done, 1);
+        withdraw();
+        assert_without_broken(mr);
+        assert_ok(hmreg_group_replace(group, BROKEN, nics[BROKEN].domain));
+        assert_int_equal(nic_replaced(group, BROKEN).done, 1);
+    }
+    assert_survivors(1, 0);
+    hmreg_mr_put(mr);
+}
+
+TEST(replace__the_old_domain__closes_once_nothing_of_the_group_is_left_on_it)
+{
+    struct hmreg_mr *mr;
+
+    open_all();
+    mr = reg(memory[0], LEN);
+    withdraw();
+    assert_fails(hmreg_domain_close(nics[BROKEN].domain), -EBUSY, "1 groups");
+    replace();
+    assert_fails(hmreg_domain_close(nics[BROKEN].domain), -EBUSY,
+                 "registrations of a group's regions");
+    assert_fails(hmreg_domain_close(spare), -EBUSY, "1 groups");
+    assert_ok(hmreg_mr_close(mr));
+    assert_ok(hmreg_domain_close(nics[BROKEN].domain));
+    nics[BROKEN].domain = NULL;
+}
+
+TEST(replace__registration_fails__that_region_does_without)
+{
+    struct hmreg_mr *mr;
+    struct hmreg_group_member info;
+
+    open_all();
+    mr = reg(memory[0], LEN);
+    withdraw();
+    nics[NEW].fail = -EIO;
+    info = replace();
+    assert_int_equal(info.done, 0);
+    assert_int_equal(info.failed, 1);
+    assert_int_equal(info.state, HMREG_MEMBER_PRESENT);
+    assert_null(hmreg_mr_rail(mr, BROKEN));
+    assert_int_equal(hmreg_last_error()->code, -EIO);
+    assert_survivors(1, 0);
+    assert_ok(hmreg_mr_close(mr));
+}
+
+/* The new NIC does not answer either: it is withdrawn too, and no thread waits for it. */
+TEST(replace__registration_hangs__gets_puts_and_a_withdrawal_go_on)
+{
+    struct hmreg_mr *held, *mr;
+
+    open_all();
+    held = get(memory[0], LEN);
+    withdraw();
+    nics[NEW].hangs = true;
+    assert_ok(hmreg_group_replace(group, BROKEN, spare));
+    sem_wait(&nics[NEW].entered);
+    nics[NEW].hangs = false;
+    assert_int_equal(nic_member(group, BROKEN).state, HMREG_MEMBER_REPLACING);
+    assert_int_equal(nic_member(group, BROKEN).regions, 1);
+    assert_ptr_equal(get(memory[0], LEN), held);
+    hmreg_mr_put(held);
+    mr = reg(memory[1], LEN);
+    assert_ok(hmreg_group_withdraw(group, BROKEN, "cable cut"));
+    assert_without_broken(mr);
+    assert_without_broken(held);
+    assert_fails(hmreg_group_replace(group, BROKEN, nics[BROKEN].domain), -EBUSY, "replaced");
+    assert_ok(hmreg_mr_close(mr));
+    hmreg_mr_put(held);
+    assert_fails(hmreg_domain_close(group), -EBUSY, "replacements of a member");
+    sem_post(&nics[NEW].leave);
+    assert_int_equal(nic_replaced(group, BROKEN).state, HMREG_MEMBER_WITHDRAWN);
+    assert_int_equal(atomic_load(&nics[NEW].regs) - atomic_load(&nics[NEW].deregs), 0);
+}
+
+TEST(replace__owned_members__the_old_one_is_the_callers_again)
+{
+    struct hmreg_domain *old;
+
+    open_flagged(HMREG_GROUP_OWNS_MEMBERS);
+    old = nics[BROKEN].domain;
+    withdraw();
+    replace();
+    assert_ok(hmreg_domain_close(old));
+    for (unsigned i = 0; i < NICS_MOST; i++)
+        nics[i].domain = NULL; /* the group closes them */
+}
+
+TEST(replace__refused_arguments)
+{
+    struct hmreg_domain *small = NULL;
+    struct provider_caps caps = {.fabric = "small", .key_size = 4, .iov_limit = 1, .max_len = LEN};
+    struct hmreg_group_member info = {.size = 4};
+
+    open_all();
+    assert_fails(hmreg_group_withdraw(NULL, 0, "x"), -EINVAL, "domain is NULL");
+    assert_fails(hmreg_group_withdraw(nics[0].domain, 0, "x"), -EINVAL, "no group");
+    assert_fails(hmreg_group_withdraw(group, RAILS, "x"), -EINVAL, "members 0 to 2");
+    assert_fails(hmreg_group_withdraw(group, 0, NULL), -EINVAL, "why is NULL");
+    assert_fails(hmreg_group_replace(NULL, 0, spare), -EINVAL, "domain is NULL");
+    assert_fails(hmreg_group_replace(spare, 0, spare), -EINVAL, "no group");
+    assert_fails(hmreg_group_replace(group, RAILS, spare), -EINVAL, "members 0 to 2");
+    assert_fails(hmreg_group_replace(group, BROKEN, NULL), -EINVAL, "domain is NULL");
+    assert_fails(hmreg_group_replace(group, BROKEN, spare), -EINVAL, "was not withdrawn");
+    assert_fails(hmreg_group_query(NULL, 0, &info), -EINVAL, "domain is NULL");
+    assert_fails(hmreg_group_query(spare, 0, &info), -EINVAL, "no group");
+    assert_fails(hmreg_group_query(group, RAILS, &info), -EINVAL, "members 0 to 2");
+    assert_fails(hmreg_group_query(group, 0, NULL), -EINVAL, "out is NULL");
+    assert_fails(hmreg_group_query(group, 0, &info), -EINVAL, "size");
+    withdraw();
+    assert_fails(hmreg_group_replace(group, BROKEN, nics[0].domain), -EINVAL, "a member");
+    assert_fails(hmreg_group_replace(group, BROKEN, group), -EINVAL, "is a group");
+    assert_ok(hmreg_domain_create(lib, &nic_ops, &caps, &nics[7], NULL, &small));
+    assert_fails(hmreg_group_replace(group, BROKEN, small), -EINVAL, "permits less");
+    assert_ok(hmreg_domain_close(small));
+    assert_int_equal(nic_member(group, BROKEN).state, HMREG_MEMBER_WITHDRAWN);
+}
+
+/* ---- peers ------------------------------------------------------------------------------ */
+
+struct peer {
+    char token[1024];
+    size_t size;
+    const void *rail;
+    size_t rail_size;
+};
+
+static void pack(struct hmreg_mr *mr, size_t rail, struct peer *out)
+{
+    out->size = sizeof(out->token);
+    assert_ok(hmreg_mr_pack(mr, out->token, &out->size));
+    assert_ok(hmreg_token_rail(out->token, out->size, rail, &out->rail, &out->rail_size));
+}
+
+static enum hmreg_remote_state state_of(struct hmreg_remote *remote, const struct peer *peer)
+{
+    enum hmreg_remote_state state;
+
+    assert_ok(hmreg_remote_check(remote, peer->rail, peer->rail_size, &state));
+    return state;
+}
+
+TEST(replace__tokens__the_new_rail_is_renewed_and_the_others_are_current)
+{
+    struct hmreg_remote *remotes[RAILS];
+    struct peer peer;
+    struct hmreg_mr *mr;
+    uint64_t key;
+
+    open_all();
+    mr = reg(memory[0], LEN);
+    for (size_t i = 0; i < RAILS; i++) {
+        pack(mr, i, &peer);
+        assert_ok(hmreg_remote_open(nics[i].domain, peer.rail, peer.rail_size, &remotes[i]));
+    }
+    withdraw();
+    peer.size = sizeof(peer.token);
+    assert_ok(hmreg_mr_pack(mr, peer.token, &peer.size));
+    assert_fails(hmreg_token_rail(peer.token, peer.size, BROKEN, &peer.rail, &peer.rail_size),
+                 -ENOENT, "");
+    replace();
+    pack(mr, 0, &peer);
+    assert_int_equal(state_of(remotes[0], &peer), HMREG_REMOTE_CURRENT);
+    pack(mr, BROKEN, &peer);
+    assert_int_equal(state_of(remotes[BROKEN], &peer), HMREG_REMOTE_RENEWED);
+    assert_ok(hmreg_remote_renew(remotes[BROKEN], peer.rail, peer.rail_size));
+    assert_int_equal(state_of(remotes[BROKEN], &peer), HMREG_REMOTE_CURRENT);
+    assert_ok(hmreg_remote_addr(remotes[BROKEN], 0, LEN, &(uint64_t){0}, &key));
+    assert_true(key == hmreg_mr_key(hmreg_mr_rail(mr, BROKEN)));
+    for (size_t i = 0; i < RAILS; i++)
+        hmreg_remote_close(remotes[i]);
+    assert_ok(hmreg_mr_close(mr));
+}
+
+TEST_MAIN()

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Threads get, put, register and close while a member of their group is withdrawn and replaced,
+ * over and over. No thread meets a key of a NIC that is out of the group, and each NIC is called
+ * for its own registrations only, once for each.
+ */
+#include "core/group/group.h"
+#include "core/mr/mr.h"
+#include "tests/unit/nics.h"
+
+#define RAILS   3
+#define LEN     4096
+#define BUFFERS 16
+#define THREADS 3
+#define ROUNDS  (TEST_TSAN ? 60 : 100)
+
+static char memory[BUFFERS][LEN] __attribute__((aligned(LEN)));
+static struct hmreg *lib;
+static struct hmreg_domain *group;
+static atomic_bool stop;
+
+/* The rails that stay are there, with their own NIC's registration. */
+static void check(const struct hmreg_mr *mr)
+{
+    for (size_t i = 0; i < RAILS; i += 2) {
+        struct hmreg_mr *rail = hmreg_mr_rail(mr, i);
+
+        assert_non_null(rail);
+        assert_ptr_equal(hmreg_mr_head_of(rail)->keys->native, &nics[i]);
+    }
+    hmreg_mr_rail(mr, 1); /* there or not */
+}
+
+static void *work(void *argument)
+{
+    unsigned random = (unsigned)(uintptr_t)argument;
+
+    while (!atomic_load(&stop)) {
+        struct hmreg_mr *got = NULL, *made = NULL;
+
+        random = random * 1103515245 + 12345;
+        assert_ok(hmreg_mr_get(group, memory[random >> 16 & (BUFFERS - 1)], LEN,
+                               HMREG_ACCESS_REMOTE, &got));
+        check(got);
+        if (!(random >> 20 & 7)) {
+            assert_ok(hmreg_mr_reg(group, memory[0], LEN, HMREG_ACCESS_ALL, 0, 0, 0, &made, NULL));
+            check(made);
+            assert_ok(hmreg_mr_close(made));
+        }
+        hmreg_mr_put(got);
+    }
+    return NULL;
+}
+
+static void replace_often(const struct hmreg_mr *held)
+{
+    struct hmreg_domain *in = nics[1].domain, *out = nics[5].domain;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        struct hmreg_domain *before = in;
+        struct hmreg_mr *mr = NULL;
+
+        assert_ok(hmreg_group_withdraw(group, 1, "a round"));
+        assert_null(hmreg_mr_rail(held, 1));
+        assert_ok(hmreg_mr_get(group, memory[i % BUFFERS], LEN, HMREG_ACCESS_REMOTE, &mr));
+        assert_null(hmreg_mr_rail(mr, 1));
+        hmreg_mr_put(mr);
+        assert_ok(hmreg_group_replace(group, 1, out));
+        in = out;
+        out = before;
+        nic_replaced(group, 1);
+        assert_non_null(hmreg_mr_rail(held, 1));
+        assert_true(hmreg_mr_rail(held, 1)->domain == in);
+    }
+}
+
+TEST(withdraw_and_replace__under_gets_puts_and_closes)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
+    struct hmreg_domain *members[RAILS];
+    struct hmreg_mr *held = NULL;
+    pthread_t threads[THREADS];
+
+    assert_ok(hmreg_open(&config, &lib));
+    for (unsigned i = 0; i < RAILS; i++)
+        members[i] = nic_open(lib, i);
+    nic_open(lib, 5);
+    assert_ok(hmreg_group_open(lib, members, RAILS, NULL, &group));
+    assert_ok(hmreg_mr_get(group, memory[3], LEN, HMREG_ACCESS_REMOTE, &held));
+    for (uintptr_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, work, (void *)(i + 1)), 0);
+    replace_often(held);
+    atomic_store(&stop, true);
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    hmreg_mr_put(held);
+    assert_ok(hmreg_domain_close(group));
+    for (unsigned i = 0; i < NICS_MOST; i++) {
+        if (nics[i].domain)
+            assert_ok(hmreg_domain_close(nics[i].domain));
+        assert_int_equal(atomic_load(&nics[i].regs), atomic_load(&nics[i].deregs));
+    }
+    assert_ok(hmreg_close(lib));
+}
+
+TEST_MAIN()

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * NICs that count their calls, one domain each, for tests of a group's members.
+ */
+#ifndef HMREG_TESTS_UNIT_NICS_H
+#define HMREG_TESTS_UNIT_NICS_H
+
+#include "core/base/error.h"
+#include "core/context/domain.h"
+#include "core/contract/provider.h"
+#include "tests/support/test.h"
+
+#include <hmreg/group.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+
+#define NICS_MOST 8
+
+struct nic {
+    atomic_uint regs, deregs;
+    atomic_int fail;   /* the result of reg */
+    atomic_bool hangs; /* reg posts `entered` and waits for `leave` */
+    sem_t entered, leave;
+    struct hmreg_domain *domain;
+};
+
+static struct nic nics[NICS_MOST];
+static atomic_uint nics_keys = 100;
+
+static int nic_can(void *self, enum hmreg_path path, enum hmreg_iface iface, int device,
+                   struct hmreg_reason *why)
+{
+    return 0;
+}
+
+static int nic_reg(void *self, const struct provider_request *req, struct hmreg_mr_keys *out,
+                   struct hmreg_reason *why)
+{
+    struct nic *nic = self;
+
+    atomic_fetch_add(&nic->regs, 1);
+    if (atomic_load(&nic->hangs)) {
+        sem_post(&nic->entered);
+        sem_wait(&nic->leave);
+    }
+    if (atomic_load(&nic->fail))
+        return hmreg_fail(atomic_load(&nic->fail), "nic: it fails");
+    *out = (struct hmreg_mr_keys){.key = atomic_fetch_add(&nics_keys, 1), .native = nic};
+    return 0;
+}
+
+static int nic_dereg(void *self, struct hmreg_mr_keys *made)
+{
+    struct nic *nic = self;
+
+    if (made->native != nic)
+        abort(); /* a registration of another NIC */
+    atomic_fetch_add(&nic->deregs, 1);
+    return 0;
+}
+
+static const struct provider_ops nic_ops = {
+    .name = "nic", .can = nic_can, .reg = nic_reg, .dereg = nic_dereg};
+
+static inline struct hmreg_domain *nic_open(struct hmreg *lib, unsigned number)
+{
+    struct provider_caps caps = {.mr_mode = HMREG_MR_VIRT_ADDR | HMREG_MR_PROV_KEY,
+                                 .key_size = 8,
+                                 .iov_limit = 1,
+                                 .max_len = UINT64_MAX,
+                                 .any_thread = true};
+    struct nic *nic = &nics[number];
+
+    snprintf(caps.fabric, sizeof(caps.fabric), "nic%u", number);
+    *nic = (struct nic){.fail = 0};
+    sem_init(&nic->entered, 0, 0);
+    sem_init(&nic->leave, 0, 0);
+    assert_ok(hmreg_domain_create(lib, &nic_ops, &caps, nic, NULL, &nic->domain));
+    return nic->domain;
+}
+
+static inline struct hmreg_group_member nic_member(struct hmreg_domain *group, size_t member)
+{
+    struct hmreg_group_member info = {.size = sizeof(info)};
+
+    assert_ok(hmreg_group_query(group, member, &info));
+    return info;
+}
+
+/* Waits for the end of a replacement. */
+static inline struct hmreg_group_member nic_replaced(struct hmreg_domain *group, size_t member)
+{
+    struct hmreg_group_member info;
+
+    while ((info = nic_member(group, member)).state == HMREG_MEMBER_REPLACING)
+        sched_yield();
+    while (group_is_replacing(group->group))
+        sched_yield();
+    return info;
+}
+
+#endif
