@@ -99,7 +99,7 @@ enum hmreg_member_state {
 /*
  * Takes a member out of a group, because its NIC is gone or is to go. From the return on no get and
  * no registration of the group registers on it or returns its keys: regions do without that rail,
- * as with HMREG_GROUP_PARTIAL, and hmreg_mr_rail() says why (-ENODEV). In every region that exists,
+ * as with HMREG_GROUP_PARTIAL, and hmreg_mr_rail() says why. In every region that exists,
  * held or not, the member's keys become HMREG_KEY_NOTAVAIL and HMREG_VERBS_KEY_NOTAVAIL and the
  * generation changes; the regions and their other rails stay as they are, and nothing is called on
  * other members. What is registered on the member ends at once for cached regions without a

@@ -359,7 +359,11 @@ TEST(fork__the_parents_group__child_gets_eperm)
     child = fork();
     if (!child) {
         struct hmreg_domain *domain = group.fixture.domain;
-        bool right = hmreg_mr_get(domain, memory[0], LEN, HMREG_ACCESS_REMOTE, &other) == -EPERM &&
+        struct hmreg_group_member info = {.size = sizeof(info)};
+        bool right = hmreg_group_withdraw(domain, 0, "x") == -EPERM &&
+                     hmreg_group_replace(domain, 0, domain) == -EPERM &&
+                     hmreg_group_query(domain, 0, &info) == -EPERM &&
+                     hmreg_mr_get(domain, memory[0], LEN, HMREG_ACCESS_REMOTE, &other) == -EPERM &&
                      !hmreg_mr_rail(mr, 0) && hmreg_last_error()->code == -EPERM &&
                      hmreg_remote_open_rails(domain, "token", 5, remotes, 2) == -EPERM &&
                      hmreg_group_open(group.fixture.lib, group.members, 2, NULL, &out) == -EPERM;

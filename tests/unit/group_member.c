@@ -502,6 +502,10 @@ TEST(replace__refused_arguments)
     assert_ok(hmreg_domain_create(lib, &nic_ops, &caps, &nics[7], NULL, &small));
     assert_fails(hmreg_group_replace(group, BROKEN, small), -EINVAL, "permits less");
     assert_ok(hmreg_domain_close(small));
+    caps.async = true;
+    assert_ok(hmreg_domain_create(lib, &nic_ops, &caps, &nics[7], NULL, &small));
+    assert_fails(hmreg_group_replace(group, BROKEN, small), -EOPNOTSUPP, "event queue");
+    assert_ok(hmreg_domain_close(small));
     assert_int_equal(nic_member(group, BROKEN).state, HMREG_MEMBER_WITHDRAWN);
 }
 
