@@ -697,9 +697,8 @@ bool cache_set_evict_anywhere(struct hmreg *lib, struct cache_set *own, struct c
     return done;
 }
 
-/* Applies the changes to the caches of the groups that have this member: their regions are
- * registered here too. A group does not end while it is visited. */
-static void settle_groups(struct hmreg_domain *member)
+void cache_set_each_group(struct hmreg_domain *member,
+                          void (*call)(struct hmreg_domain *group, struct hmreg_domain *member))
 {
     struct hmreg *lib = member->lib;
 
@@ -709,7 +708,7 @@ static void settle_groups(struct hmreg_domain *member)
             continue;
         group->visitors++;
         pthread_mutex_unlock(&lib->sets_lock);
-        cache_drain_all(&group->domain->caches->pool);
+        call(group->domain, member);
         pthread_mutex_lock(&lib->sets_lock);
         group->visitors--;
         pthread_cond_broadcast(&lib->sets_left);
@@ -717,11 +716,17 @@ static void settle_groups(struct hmreg_domain *member)
     pthread_mutex_unlock(&lib->sets_lock);
 }
 
+/* The member's regions are registered in the group's cache, too. */
+static void drain_group(struct hmreg_domain *group, struct hmreg_domain *member)
+{
+    cache_drain_all(&group->caches->pool);
+}
+
 void hmreg_domain_settle(struct hmreg_domain *domain)
 {
     sync_all(domain->caches);
     if (atomic_load(&domain->groups))
-        settle_groups(domain);
+        cache_set_each_group(domain, drain_group);
 }
 
 /* ---- queries ---------------------------------------------------------------------------- */

@@ -153,4 +153,9 @@ void cache_set_progress(struct cache_set *set);
 /* Asks the vendor whether all memory of a region that has `ask_identity` set is still the same. */
 bool cache_set_is_found(struct cache_set *set, const struct hmreg_mr *mr);
 
+/* Calls call() for each open group that has this member, without a lock. A group does not end
+ * while it is visited. */
+void cache_set_each_group(struct hmreg_domain *member,
+                          void (*call)(struct hmreg_domain *group, struct hmreg_domain *member));
+
 #endif

@@ -10,6 +10,7 @@
 #include "core/base/validate.h"
 #include "core/cache/cache_set.h"
 #include "core/cache/group_member.h"
+#include "core/cache/group_member.h"
 #include "core/cache/put_check.h"
 #include "core/cache/room.h"
 #include "core/group/group.h"
@@ -62,6 +63,7 @@ int hmreg_domain_create(struct hmreg *lib, const struct provider_ops *ops,
     pthread_mutex_init(&domain->lost.lock, NULL);
     domain->lost.gate = domain->caches->pool.thread_caches.gate;
     domain->lost.end_idle = cache_set_end_lost;
+    domain->lost.group_lost = group_member_lost;
     keys_init(&domain->keys, domain->key_size, domain->key_first, domain->key_last);
     undone_init(&domain->undone);
     pthread_mutex_init(&domain->origins.lock, NULL);

@@ -177,6 +177,18 @@ int hmreg_group_withdraw(struct hmreg_domain *group, size_t member, const char *
     return rc;
 }
 
+static void withdraw_lost(struct hmreg_domain *group, struct hmreg_domain *member)
+{
+    for (size_t i = 0; i < group->group->count; i++)
+        if (group->group->members[i] == member)
+            (void)withdraw(group, i, member->lost.why);
+}
+
+void group_member_lost(struct hmreg_domain *member, const char *why)
+{
+    cache_set_each_group(member, withdraw_lost);
+}
+
 /* ---- replacing -------------------------------------------------------------------------- */
 
 static int count(struct hmreg_mr *mr, const struct origin *origin, void *context)

@@ -3,6 +3,7 @@
  * hmreg_group_withdraw(), _replace(), _query(): what becomes of each kind of region, and how often
  * which NIC is called.
  */
+#include "core/context/lost.h"
 #include "core/group/group.h"
 #include "core/mr/mr.h"
 #include "tests/support/vendors.h"
@@ -10,6 +11,7 @@
 #define FAILING_MALLOC
 #include "tests/support/failing_allocation.h"
 
+#include <hmreg/lost.h>
 #include <hmreg/remote.h>
 #include <hmreg/suspend.h>
 #include <hmreg/table.h>
@@ -25,12 +27,23 @@ static struct hmreg *lib;
 static struct hmreg_domain *group, *spare;
 static char *gpu;
 
+/* A lost one's thread may be in the fabric yet. */
+static void close_nic(struct hmreg_domain *domain)
+{
+    int rc;
+
+    do
+        rc = hmreg_domain_close(domain);
+    while (rc == -EBUSY && domain_is_lost(domain));
+    assert_ok(rc);
+}
+
 static void close_all(void)
 {
     assert_ok(hmreg_domain_close(group));
     for (unsigned i = 0; i < NICS_MOST; i++) {
         if (nics[i].domain)
-            assert_ok(hmreg_domain_close(nics[i].domain));
+            close_nic(nics[i].domain);
         if (!atomic_load(&nics[i].fail))
             assert_int_equal(atomic_load(&nics[i].regs), atomic_load(&nics[i].deregs));
         nics[i] = (struct nic){.fail = 0};
@@ -563,6 +576,35 @@ TEST(replace__tokens__the_new_rail_is_renewed_and_the_others_are_current)
     for (size_t i = 0; i < RAILS; i++)
         hmreg_remote_close(remotes[i]);
     assert_ok(hmreg_mr_close(mr));
+}
+
+/* ---- a lost member ------------------------------------------------------------------------ */
+
+/* From then on no get returns the lost NIC's keys, and gets of the group go on. */
+TEST(lost__member__is_withdrawn_from_its_groups)
+{
+    struct hmreg_mr *held, *idle;
+    unsigned deregs;
+
+    open_all();
+    held = get(memory[0], LEN);
+    idle = get(memory[1], LEN);
+    hmreg_mr_put(idle);
+    deregs = atomic_load(&nics[0].deregs);
+    assert_ok(hmreg_domain_lost(nics[BROKEN].domain, "cable cut"));
+    assert_without_broken(held);
+    assert_ptr_equal(get(memory[1], LEN), idle); /* a hit */
+    assert_without_broken(idle);
+    hmreg_mr_put(idle);
+    idle = get(memory[2], LEN);
+    assert_without_broken(idle);
+    hmreg_mr_put(idle);
+    hmreg_mr_put(held);
+    assert_int_equal(atomic_load(&nics[0].deregs), deregs);
+    assert_int_equal(replace().state, HMREG_MEMBER_PRESENT);
+    held = get(memory[0], LEN);
+    assert_whole(held);
+    hmreg_mr_put(held);
 }
 
 TEST_MAIN()
