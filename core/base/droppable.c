@@ -10,6 +10,7 @@
 
 #include "core/base/process.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
@@ -40,6 +41,8 @@ static char *base_of(struct mapping *mapping)
     if (base)
         return base;
     made = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_DROPPABLE | MAP_ANONYMOUS, -1, 0);
+    if (made == MAP_FAILED && (errno == ENOMEM || errno == EAGAIN))
+        return made; /* there may be memory the next time */
     if (atomic_compare_exchange_strong(&mapping->base, &base, made))
         return made;
     if (made != MAP_FAILED)

@@ -102,7 +102,7 @@ static bool try_moving(char *page, size_t size)
         return false;
     works = *(char *)moved == 'x' && is_readable((uintptr_t)page) &&
             move(moved, size, (uintptr_t)page) && *page == 'x';
-    munmap((void *)moved, size);
+    map_call(SYS_munmap, (long)moved, (long)size, 0, 0, 0, 0);
     return works;
 }
 

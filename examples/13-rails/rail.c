@@ -62,10 +62,10 @@ static int wait_for_device(struct rail *rail, const char *name, uint8_t *port)
 static struct ibv_qp *make_queue_pair(struct rail *rail)
 {
     struct ibv_qp_init_attr init = {
-        .cap = {.max_send_wr = 4, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
-        .qp_type = IBV_QPT_RC,
         .send_cq = rail->cq,
         .recv_cq = rail->cq,
+        .cap = {.max_send_wr = 4, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+        .qp_type = IBV_QPT_RC,
     };
 
     return ibv_create_qp(rail->pd, &init);

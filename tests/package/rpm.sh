@@ -11,10 +11,11 @@ version_agrees() {
     grep -qE "^Version: +$VERSION\$" $spec
 }
 
-# "PACKAGE FILE", by Debian's names of packages and folders.
+# "PACKAGE FILE", by Debian's names of packages and folders. Without Python's, of which there is no RPM.
 of_debian() {
     local file package
     for file in debian/*.install; do
+        [[ $file != debian/python3-* ]] || continue
         package=$(basename "$file" .install)
         sed '/^#/d' "$file" | while read -r from to; do
             case $from in

@@ -317,6 +317,7 @@ pub struct hmreg_domain_info {
     pub max_bytes: u64,
     pub nic: [::std::os::raw::c_char; 64usize],
     pub pci: hmreg_pci,
+    pub lost: [::std::os::raw::c_char; 256usize],
 }
 extern "C" {
     pub fn hmreg_domain_query(
@@ -745,6 +746,7 @@ extern "C" {
 pub const HMREG_REMOTE_CURRENT: hmreg_remote_state = 0;
 pub const HMREG_REMOTE_RENEWED: hmreg_remote_state = 1;
 pub const HMREG_REMOTE_DEAD: hmreg_remote_state = 2;
+pub const HMREG_REMOTE_OTHER_LIFE: hmreg_remote_state = 3;
 pub type hmreg_remote_state = ::std::os::raw::c_uint;
 extern "C" {
     pub fn hmreg_remote_check(
@@ -909,6 +911,42 @@ extern "C" {
         size: usize,
         remotes: *mut *mut hmreg_remote,
         count: usize,
+    ) -> ::std::os::raw::c_int;
+}
+pub const HMREG_MEMBER_PRESENT: hmreg_member_state = 0;
+pub const HMREG_MEMBER_WITHDRAWN: hmreg_member_state = 1;
+pub const HMREG_MEMBER_REPLACING: hmreg_member_state = 2;
+pub type hmreg_member_state = ::std::os::raw::c_uint;
+extern "C" {
+    pub fn hmreg_group_withdraw(
+        group: *mut hmreg_domain,
+        member: usize,
+        why: *const ::std::os::raw::c_char,
+    ) -> ::std::os::raw::c_int;
+}
+extern "C" {
+    pub fn hmreg_group_replace(
+        group: *mut hmreg_domain,
+        member: usize,
+        domain: *mut hmreg_domain,
+    ) -> ::std::os::raw::c_int;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct hmreg_group_member {
+    pub size: usize,
+    pub state: hmreg_member_state,
+    pub domain: *mut hmreg_domain,
+    pub regions: usize,
+    pub done: usize,
+    pub failed: usize,
+    pub why: [::std::os::raw::c_char; 256usize],
+}
+extern "C" {
+    pub fn hmreg_group_query(
+        group: *mut hmreg_domain,
+        member: usize,
+        out: *mut hmreg_group_member,
     ) -> ::std::os::raw::c_int;
 }
 pub const HMREG_GROUP_MAX: ::std::os::raw::c_int = 64;
@@ -1128,6 +1166,12 @@ extern "C" {
         desc: *mut ::std::os::raw::c_void,
         raddr: u64,
         key: u64,
+    ) -> ::std::os::raw::c_int;
+}
+extern "C" {
+    pub fn hmreg_domain_lost(
+        domain: *mut hmreg_domain,
+        why: *const ::std::os::raw::c_char,
     ) -> ::std::os::raw::c_int;
 }
 #[repr(C)]
