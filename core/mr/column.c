@@ -137,7 +137,9 @@ int column_withdraw(struct hmreg_mr *mr, size_t member)
 
 void column_settle(struct hmreg_mr *mr)
 {
-    for (size_t i = 0; column_is_outdated(mr) && i < mr_natives(mr)->members; i++)
+    const struct natives *natives = mr_natives(mr);
+
+    for (size_t i = 0; natives && i < natives->members && column_is_outdated(mr); i++)
         column_withdraw(mr, i);
 }
 
