@@ -173,10 +173,12 @@ static bool waits(const struct linker_stops *stops, pid_t child)
 
 static void have_done(struct linker_stops *stops, pid_t child)
 {
+    atomic_fetch_add(&stops->held, 1);
     if (is_idle(stops))
         ask(stops);
     while (!is_idle(stops) && !waits(stops, child))
         sched_yield();
+    atomic_fetch_add(&stops->held, 1);
 }
 
 /* Handles one stop, and returns how the child goes on. */

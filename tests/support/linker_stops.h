@@ -17,6 +17,7 @@ struct linker_stops {
     atomic_bool loading;             /* set by the child: its system calls count as stops */
     atomic_uint asked, taken, ended; /* deeds */
     atomic_int thread;               /* that does them */
+    atomic_uint held;                /* odd while the loading thread is stopped for a deed */
     int ask[2];                      /* a pipe */
     long only;                       /* the one stop with a deed, from 0; below 0: all have one */
     long count;                      /* stops so far */
