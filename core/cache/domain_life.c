@@ -10,7 +10,6 @@
 #include "core/base/validate.h"
 #include "core/cache/cache_set.h"
 #include "core/cache/group_member.h"
-#include "core/cache/group_member.h"
 #include "core/cache/put_check.h"
 #include "core/cache/room.h"
 #include "core/group/group.h"

@@ -155,7 +155,7 @@ static PyObject *capsule_of(PyObject *object)
     return capsule;
 }
 
-/* The capsule, which nobody consumes, ends the export when it is freed. */
+/* No consumer has taken the capsule: it ends the export when it is freed. */
 static bool of_dlpack(PyObject *object, struct memory *out)
 {
     PyObject *capsule = capsule_of(object);
