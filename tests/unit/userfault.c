@@ -337,7 +337,8 @@ static struct map mapping_at(uint64_t addr)
     return map;
 }
 
-/* Maps a page below the thread's stack, with the stack's flags. */
+/* Maps a page below the thread's stack, with the stack's flags. It never is one mapping with pages
+ * below, whose struct anon_vma would keep the kernel from joining it with the stack. */
 static char *map_below_stack(size_t page)
 {
     char *below, *memory;
@@ -345,14 +346,14 @@ static char *map_below_stack(size_t page)
     while (!stack)
         sched_yield();
     below = (char *)(uintptr_t)mapping_at(stack).start - page;
-    memory = mmap(below, page, PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    memory = mmap(below, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     if (memory != below) {
         if (memory != MAP_FAILED)
             munmap(memory, page);
         return NULL;
     }
     assert_int_equal(madvise(memory, page, MADV_DONTDUMP), 0);
+    assert_int_equal(mprotect(memory, page, PROT_READ | PROT_WRITE), 0);
     return memory;
 }
 
