@@ -75,13 +75,13 @@ END
 
 make_tree() {
     local file name
-    mkdir -p "$tree/bin" "$tree/build/packages/12" "$tree/cmake" "$tree/tests/guest" "$tree/results" "$tree/build/coverage"
+    mkdir -p "$tree/bin" "$tree/build/packages/12" "$tree/cmake" "$tree/simulated/guest" "$tree/results" "$tree/build/coverage"
     cp "$SOURCE_DIR/run" "$tree"
     cp "$SOURCE_DIR/cmake/packages.txt" "$tree/cmake"
     for file in "$SOURCE_DIR"/.ci/*; do
         [[ ! -x $file ]] || program "$tree/.ci/${file##*/}" "$file"
     done
-    for name in tests/run tests/fuzz/fuzz tests/measure/coverage.py tests/measure/mutants.py tests/guest/guest \
+    for name in tests/run tests/fuzz/fuzz tests/measure/coverage.py tests/measure/mutants.py simulated/guest/guest \
         examples/demo/run.sh; do
         program "$tree/$name" "$SOURCE_DIR/$name"
     done
@@ -145,7 +145,7 @@ make_there() {
     printf '#!/bin/sh\nexec %s "$@"\n' "$CC" >"$there/bin/cc"
     make_nearest || return
     chmod +x "$there"/my-test* "$there"/bin/* "$there/10-nearest"
-    program "$there/bin/hmreg-guest" "$SOURCE_DIR/tests/guest/guest"
+    program "$there/bin/hmreg-guest" "$SOURCE_DIR/simulated/guest/guest"
     echo 'int main(void) { return 0; }' >"$there/my.c"
 }
 

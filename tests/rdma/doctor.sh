@@ -129,5 +129,5 @@ check doctor__nic_gone__broken verdict no-nic broken 2
 check doctor__nic_gone__found finds no-nic no-nic
 check doctor__nic_gone__remedy says no-nic 'modprobe mlx5_ib, irdma, bnxt_re, efa, ionic_rdma, rdma_rxe'
 # Restored for later tests.
-check doctor__nic_back "$SOURCE_DIR/tests/guest/rdma-up"
+check doctor__nic_back "$SOURCE_DIR/simulated/guest/rdma-up"
 finish

@@ -14,7 +14,7 @@ end() {
     kill "$server"
     rdma link del rxe1 && rdma link del rxe2 && ip link del end1
     ip rule add pref 0 lookup local && for i in 100 11 12; do ip rule del pref $i; done
-    "$SOURCE_DIR/tests/guest/rdma-up"
+    "$SOURCE_DIR/simulated/guest/rdma-up"
     rm -rf "$work"
 }
 
