@@ -13,7 +13,7 @@
 . "$(dirname "$0")/cases.sh"
 
 here=$(dirname "$(readlink -f "$0")")
-fakes=$BUILD_DIR/tests/fakes
+fakes=$BUILD_DIR/simulated
 if [[ $SANITIZE || ! -e ${1-} || $TOOL != 1 ]]; then
     skip documents__commands "this build is sanitized, or has no command or simulated NICs"
     finish
@@ -35,7 +35,7 @@ docs/operating.md: hmreg doctor --serve => tool_peer_hosts
 docs/operating.md: hmreg doctor --peer => tool_peer_hosts
 docs/man/hmreg-doctor.1.md: hmreg doctor --peer => tool_peer_hosts
 docs/man/hmreg-stats.1.md: hmreg stats 4711 => tool_stats
-docs/testing.md: LD_LIBRARY_PATH=build/dev/tests/fakes/hsakmt => rocr_kmt
+docs/testing.md: LD_LIBRARY_PATH=build/dev/simulated/hsakmt => rocr_kmt
 '
 
 # ---- the places -----------------------------------------------------------------------------------
@@ -269,6 +269,7 @@ check_documents() {
             check_block "${document#"$SOURCE_DIR/"}" "$line" "$kind" "$with" "$file"
         done < <(split_blocks "$document" "$work/blocks/${document//\//_}")
     done < <(find "$SOURCE_DIR"/{README,CONTRIBUTING,SECURITY}.md "$SOURCE_DIR"/docs "$SOURCE_DIR/examples" \
+        "$SOURCE_DIR/simulated" \
         -name '*.md' | grep "${DOCUMENT-}" | sort)
 }
 

@@ -6,7 +6,7 @@
 # an active port, without the RDMA device, without the GPU. Each state is one run.
 . "$SOURCE_DIR/tests/package/cases.sh"
 tool=$BUILD_DIR/tools/hmreg
-fakes=$BUILD_DIR/tests/fakes
+fakes=$BUILD_DIR/simulated
 peermem=/sys/module/softgpu/parameters/peermem
 export LD_LIBRARY_PATH=$fakes/cuda HMREG_IFACES=cuda FI_PROVIDER=shm
 

@@ -7,7 +7,7 @@
 # ends are in one, where rules keep the packets from the loopback interface, and both processes have both devices.
 . "$SOURCE_DIR/tests/package/cases.sh"
 tool=$BUILD_DIR/tools/hmreg
-export LD_LIBRARY_PATH=$BUILD_DIR/tests/fakes/cuda HMREG_IFACES=cuda HMREG_FAKE_CUDA_DEVICES=1
+export LD_LIBRARY_PATH=$BUILD_DIR/simulated/cuda HMREG_IFACES=cuda HMREG_FAKE_CUDA_DEVICES=1
 
 # Restored for later tests.
 end() {
