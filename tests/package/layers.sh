@@ -117,7 +117,7 @@ kfi_without_circles_of_calls() {
 # Each library's folder has a README that lists its contents.
 each_folder_has_a_readme() {
     local folder bad=0
-    for folder in affinity core core/*/ hmem preload providers; do
+    for folder in affinity core core/*/ hmem preload providers simulated; do
         [[ -s $folder/README.md ]] || { echo "$folder has no README.md"; bad=1; }
     done
     return $bad

@@ -89,7 +89,7 @@ example_says_hello() {
 }
 
 documents() {
-    find "$SOURCE_DIR/README.md" "$SOURCE_DIR"/docs "$SOURCE_DIR"/examples -name '*.md'
+    find "$SOURCE_DIR/README.md" "$SOURCE_DIR"/docs "$SOURCE_DIR"/examples "$SOURCE_DIR/simulated" -name '*.md'
 }
 
 # Who copies an example gives peers no more than they need.
