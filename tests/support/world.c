@@ -253,7 +253,8 @@ struct hmreg_domain *world_add_as(const struct world_as *as)
     else
         assert_ok(hmreg_domain_create(world.lib, &ops, &caps, (void *)(uintptr_t)world.nics,
                                       &config, out));
-    world.nics++;
+    if (!world.nics++)
+        world.domain = *out;
     return *out;
 }
 
@@ -320,8 +321,6 @@ void world_open_as(const struct world_as *as)
     fabric = as->fabric;
     if (fabric && fabric->begin)
         fabric->begin();
-    if (as->prepare)
-        as->prepare();
     rc = hmreg_open(as->library ? as->library : &library, &world.lib);
     if (as->monitor && (rc == -EPERM || rc == -ENOSYS || rc == -EOPNOTSUPP || rc == -ENOENT))
         test_skip("%s", hmreg_last_error()->text);
@@ -330,9 +329,8 @@ void world_open_as(const struct world_as *as)
     if (!as->library)
         start_runtimes();
     open_memory(as->vendor ? as->vendor : HMREG_IFACE_CUDA);
-    for (unsigned i = 0; i < (as->nics ? as->nics : 1); i++)
+    for (unsigned i = 0; i < (as->nics ? as->nics : 1) && !as->later; i++)
         world_add_as(as);
-    world.domain = world.nic[0];
     group.size = sizeof(group);
     if (as->group)
         assert_ok(hmreg_group_open(world.lib, world.nic, world.nics, &group, &world.domain));

@@ -55,10 +55,10 @@ struct world_as {
     const struct hmreg_config *library; /* all of the library's, in the place of monitor; then no
                                            runtime is started yet */
     enum hmreg_iface vendor;            /* CUDA: whose memory world.gpu is */
-    void (*prepare)(void);              /* called before the first domain is opened */
 
-    unsigned nics;                     /* 1 */
-    bool group;                        /* world.domain is a group of all NICs */
+    unsigned nics; /* 1 */
+    bool later;    /* no NIC is opened yet: world_add(), whose first one is world.domain */
+    bool group;    /* world.domain is a group of all NICs */
     struct hmreg_group_config groups;  /* its size, and the domains', is filled in */
     struct hmreg_domain_config domain; /* of each NIC */
     const struct world_fabric *fabric; /* the simulated NICs, which have: */
