@@ -26,6 +26,7 @@ static struct world_call entries[WORLD_LOG];
 static unsigned made, fault_count, registered, live, most;
 static unsigned char owner[REGISTRATIONS]; /* of a registration: its NIC, from 1; 0: it has ended */
 static unsigned live_of[WORLD_NICS];
+static bool chooses_keys[WORLD_NICS];
 static void *extra[16];
 static unsigned extras;
 static _Alignas(65536) char host[WORLD_BYTES];
@@ -179,9 +180,9 @@ static int reg(void *self, const struct provider_request *req, struct hmreg_mr_k
     }
     begin(self, call.number);
     *out = (struct hmreg_mr_keys){.priv = (void *)(uintptr_t)call.number,
-                                  .key = world.key            ? world.key
-                                         : req->requested_key ? req->requested_key
-                                                              : call.number};
+                                  .key = world.key                       ? world.key
+                                         : chooses_keys[(uintptr_t)self] ? call.number
+                                                                         : req->requested_key};
     return 0;
 }
 
@@ -246,6 +247,7 @@ struct hmreg_domain *world_add_as(const struct world_as *as)
     struct hmreg_domain **out = &world.nic[world.nics];
 
     assert_true(world.nics < WORLD_NICS);
+    chooses_keys[world.nics] = caps.mr_mode & HMREG_MR_PROV_KEY;
     config.size = sizeof(config);
     snprintf(caps.fabric, sizeof(caps.fabric), "nic%u", world.nics);
     if (as->fabric)

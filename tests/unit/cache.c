@@ -42,25 +42,6 @@ TEST(get__contained_range__the_larger_region)
     hmreg_mr_put(part);
 }
 
-TEST(get__a_byte_beyond__registered)
-{
-    world_open();
-    assert_int_equal(world_key(memory[1], LEN), 1);
-    assert_int_equal(world_key(&memory[0][LEN - 1], LEN), 2);
-    assert_int_equal(world_key(memory[1] + 1, LEN), 3);
-    assert_int_equal(world_key(memory[1], LEN), 1);
-    assert_int_equal(world_stats().regions, 3);
-}
-
-TEST(get__exact_domain__contained_range_is_registered)
-{
-    world_open(.domain.flags = HMREG_DOMAIN_EXACT);
-    assert_int_equal(world_key(memory[0], 3 * LEN), 1);
-    assert_int_equal(world_key(memory[0], LEN), 2);
-    assert_int_equal(world_key(memory[0], 3 * LEN), 1);
-    assert_int_equal(world_key(memory[0], LEN), 2);
-}
-
 TEST(get__no_cache_domain__registered_each_time_deregistered_at_put)
 {
     struct hmreg_mr *first, *second;
@@ -360,23 +341,12 @@ TEST(fork__the_child_deregisters_nothing)
 
 /* ---- argument checks -------------------------------------------------------------------- */
 
-TEST(get__wrong_arguments__refused_before_the_fabric)
+/* Those of a get are in hmreg_mr_get.c. */
+TEST(invalidate__wrong_arguments__inval)
 {
-    struct hmreg_mr *mr = (void *)1;
-
     world_open();
-    assert_fails(hmreg_mr_get(NULL, memory, LEN, HMREG_SEND, &mr), -EINVAL, "domain is NULL");
-    assert_fails(hmreg_mr_get(world.domain, NULL, LEN, HMREG_SEND, &mr), -EINVAL, "addr is NULL");
-    assert_fails(hmreg_mr_get(world.domain, memory, 0, HMREG_SEND, &mr), -EINVAL, "len is 0");
-    assert_fails(hmreg_mr_get(world.domain, memory, LEN, 0, &mr), -EINVAL, "access is 0");
-    assert_fails(hmreg_mr_get(world.domain, memory, LEN, 1, &mr), -EINVAL, "unknown bits");
-    assert_fails(hmreg_mr_get(world.domain, memory, LEN, HMREG_SEND, NULL), -EINVAL, "mr is NULL");
-    assert_fails(hmreg_mr_get(world.domain, (void *)4096, (1ull << 50) + 1, HMREG_SEND, &mr),
-                 -EMSGSIZE, "longer than");
     assert_fails(hmreg_invalidate(NULL, memory, LEN), -EINVAL, "lib is NULL");
     assert_fails(hmreg_invalidate(world.lib, memory, 0), -EINVAL, "len is 0");
-    assert_ptr_equal(mr, (void *)1);
-    assert_int_equal(world_calls("reg"), 0);
 }
 
 TEST(get__success__leaves_the_last_error)

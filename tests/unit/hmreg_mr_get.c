@@ -117,6 +117,8 @@ static const struct row host[] = {
      .before = get_it, GET(HOST, 1, LEN, BOTH), RETURNS(2, ASKED "nic0.reg")},
     {"all but its last byte was got", .before = get_it, GET(HOST, LEN, LEN + 1, BOTH),
      RETURNS(2, ASKED "nic0.reg")},
+    {"a byte less was got, from a byte before on", .before = get_it, GET(HOST, 1, 2 * LEN, BOTH),
+     RETURNS(2, ASKED "nic0.reg")},
     {"all but its first byte was got", .before = get_behind, GET(HOST, 0, LEN + 1, BOTH),
      RETURNS(2, ASKED "nic0.reg")},
     {"it and a larger range were got, of an exact domain",
