@@ -8,7 +8,7 @@ set -euo pipefail
 build=$(readlink -f "${1:?usage: run.sh BUILD_DIR [ARGUMENTS]}")
 shift
 demo=$build/examples/demo/hmreg-demo
-fakes=$build/tests/fakes
+fakes=$build/simulated
 [[ -x $demo ]] || {
     echo "run.sh: $demo is not there: it is built with -DHMREG_OFI=ON -DHMREG_EXAMPLES=ON" >&2
     exit 1

@@ -6,7 +6,7 @@
 . "$(dirname "$0")/../package/shown.sh"
 
 examples=$BUILD_DIR/examples
-fakes=$BUILD_DIR/tests/fakes
+fakes=$BUILD_DIR/simulated
 simulated=(env "LD_LIBRARY_PATH=$fakes/cuda:$fakes/rocr${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
     "ZE_ENABLE_ALT_DRIVERS=$fakes/ze/libze_fake.so")
 

@@ -10,7 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/contract/hmem.h"
-#include "tests/support/fake/fake.h"
+#include "simulated/engine/fake.h"
 #include "tests/support/test.h"
 
 /* All outputs of all operations; a failed operation must not change any. */

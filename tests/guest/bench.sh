@@ -3,9 +3,9 @@
 #
 # The guest as a command: its results, and its error if it cannot run.
 . "$SOURCE_DIR/tests/package/cases.sh"
-guest=$SOURCE_DIR/tests/guest/guest
+guest=$SOURCE_DIR/simulated/guest/guest
 
-why=$("$SOURCE_DIR/tests/guest/prepare" 6.1 2>&1) || {
+why=$("$SOURCE_DIR/simulated/guest/prepare" 6.1 2>&1) || {
     skip guest "${why##*cannot run here: }"
     finish
 }

@@ -29,7 +29,7 @@ back() {
     [[ ! ${BOTH-} ]] || ip link del eth1 # and rxe0 with it
     rmmod siw
     [[ ! -e $built/libcrc32c.ko ]] || rmmod libcrc32c crc32c_generic
-    "$SOURCE_DIR/tests/guest/rdma-up"
+    "$SOURCE_DIR/simulated/guest/rdma-up"
 }
 trap back EXIT
 ulimit -l unlimited # which siw of 6.1 observes whatever the capabilities

@@ -80,7 +80,7 @@ does_the_same() { # NAME
     "$CXX" -std=c++17 "${strict[@]}" -c "$SOURCE_DIR/examples/$1.cpp" -o "$work/main.o" &&
         "$CC" -D_GNU_SOURCE "${strict[@]:7}" -c "$SOURCE_DIR/examples/common/endpoint.c" -o "$work/endpoint.o" &&
         "$CXX" "$work"/{main,endpoint}.o "${libraries[@]}" -o "$work/example" || return
-    export LD_LIBRARY_PATH=$BUILD_DIR/tests/fakes/cuda
+    export LD_LIBRARY_PATH=$BUILD_DIR/simulated/cuda
     "$BUILD_DIR/examples/$name" >"$work/c" && "$work/example" >"$work/cxx" || { cat "$work"/c "$work"/cxx && return 1; }
     while read -r line; do
         grep -qF -- "$line" "$work/c" || { echo "not of the example in C: $line" && return 1; }

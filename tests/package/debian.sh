@@ -75,7 +75,7 @@ pages_are_installed() {
 # group guest, which has what our own tests run there besides.
 guest_needs_the_same_packages() {
     local of_message
-    of_message=$(sed -nE "s/.*guest_setup(='apt-get install|\+=')([^']*)'.*/\2/p" tests/guest/machine |
+    of_message=$(sed -nE "s/.*guest_setup(='apt-get install|\+=')([^']*)'.*/\2/p" simulated/guest/machine |
         tr -s ' ' '\n' | grep . | sort)
     diff <(echo "$of_message") <(sed -nE '/^guest /{ /tests of|unmodified|the same/!s/^guest +([^ ]+).*/\1/p }' \
         cmake/packages.txt | sort) &&

@@ -13,7 +13,7 @@
 . "$(dirname "$0")/cases.sh"
 
 here=$(dirname "$(readlink -f "$0")")
-fakes=$BUILD_DIR/tests/fakes
+fakes=$BUILD_DIR/simulated
 if [[ $SANITIZE || ! -e ${1-} || $TOOL != 1 ]]; then
     skip documents__commands "this build is sanitized, or has no command or simulated NICs"
     finish
@@ -35,7 +35,7 @@ docs/operating.md: hmreg doctor --serve => tool_peer_hosts
 docs/operating.md: hmreg doctor --peer => tool_peer_hosts
 docs/man/hmreg-doctor.1.md: hmreg doctor --peer => tool_peer_hosts
 docs/man/hmreg-stats.1.md: hmreg stats 4711 => tool_stats
-docs/testing.md: LD_LIBRARY_PATH=build/dev/tests/fakes/hsakmt => rocr_kmt
+docs/testing.md: LD_LIBRARY_PATH=build/dev/simulated/hsakmt => rocr_kmt
 '
 
 # ---- the places -----------------------------------------------------------------------------------
@@ -75,13 +75,13 @@ END
 
 make_tree() {
     local file name
-    mkdir -p "$tree/bin" "$tree/build/packages/12" "$tree/cmake" "$tree/tests/guest" "$tree/results" "$tree/build/coverage"
+    mkdir -p "$tree/bin" "$tree/build/packages/12" "$tree/cmake" "$tree/simulated/guest" "$tree/results" "$tree/build/coverage"
     cp "$SOURCE_DIR/run" "$tree"
     cp "$SOURCE_DIR/cmake/packages.txt" "$tree/cmake"
     for file in "$SOURCE_DIR"/.ci/*; do
         [[ ! -x $file ]] || program "$tree/.ci/${file##*/}" "$file"
     done
-    for name in tests/run tests/fuzz/fuzz tests/measure/coverage.py tests/measure/mutants.py tests/guest/guest \
+    for name in tests/run tests/fuzz/fuzz tests/measure/coverage.py tests/measure/mutants.py simulated/guest/guest \
         examples/demo/run.sh; do
         program "$tree/$name" "$SOURCE_DIR/$name"
     done
@@ -145,7 +145,7 @@ make_there() {
     printf '#!/bin/sh\nexec %s "$@"\n' "$CC" >"$there/bin/cc"
     make_nearest || return
     chmod +x "$there"/my-test* "$there"/bin/* "$there/10-nearest"
-    program "$there/bin/hmreg-guest" "$SOURCE_DIR/tests/guest/guest"
+    program "$there/bin/hmreg-guest" "$SOURCE_DIR/simulated/guest/guest"
     echo 'int main(void) { return 0; }' >"$there/my.c"
 }
 
@@ -269,6 +269,7 @@ check_documents() {
             check_block "${document#"$SOURCE_DIR/"}" "$line" "$kind" "$with" "$file"
         done < <(split_blocks "$document" "$work/blocks/${document//\//_}")
     done < <(find "$SOURCE_DIR"/{README,CONTRIBUTING,SECURITY}.md "$SOURCE_DIR"/docs "$SOURCE_DIR/examples" \
+        "$SOURCE_DIR/simulated" \
         -name '*.md' | grep "${DOCUMENT-}" | sort)
 }
 

@@ -8,10 +8,10 @@
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"
-mkdir -p "$work/lib/hmreg/guest" "$work/bin" "$work/tree/"{.ci,tests/guest,cmake}
-cp "$SOURCE_DIR/tests/guest/"{prepare,machine,mirror,progress} "$work/lib/hmreg/guest"
+mkdir -p "$work/lib/hmreg/guest" "$work/bin" "$work/tree/"{.ci,simulated/guest,cmake}
+cp "$SOURCE_DIR/simulated/guest/"{prepare,machine,mirror,progress} "$work/lib/hmreg/guest"
 cp "$SOURCE_DIR/.ci/on" "$work/tree/.ci"
-cp "$SOURCE_DIR/tests/guest/"{mirror,progress} "$work/tree/tests/guest"
+cp "$SOURCE_DIR/simulated/guest/"{mirror,progress} "$work/tree/simulated/guest"
 cp "$SOURCE_DIR/cmake/packages.txt" "$work/tree/cmake"
 chmod -R go+rX "$work"
 # Without QEMU prepare ends where it has accepted the store, and without unshare(1) on where it has its roots.
@@ -109,7 +109,7 @@ long_step_is_reported() {
     while read -r line; do
         lines+=("$line")
         ((${#lines[@]} < 2)) || exec 7>&-
-    done < <(exec 7>&- 2>&1 && . "$SOURCE_DIR/tests/guest/progress" && say_while "$step" 0 'on: making' "$work/log")
+    done < <(exec 7>&- 2>&1 && . "$SOURCE_DIR/simulated/guest/progress" && say_while "$step" 0 'on: making' "$work/log")
     printf '%s\n' "${lines[@]}"
     [[ ${lines[1]} =~ ^'on: making: '[0-9]+' s: I: Retrieving two'$ ]]
 }

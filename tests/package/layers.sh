@@ -117,7 +117,7 @@ kfi_without_circles_of_calls() {
 # Each library's folder has a README that lists its contents.
 each_folder_has_a_readme() {
     local folder bad=0
-    for folder in affinity core core/*/ hmem preload providers; do
+    for folder in affinity core core/*/ hmem preload providers simulated; do
         [[ -s $folder/README.md ]] || { echo "$folder has no README.md"; bad=1; }
     done
     return $bad
@@ -147,7 +147,7 @@ each_descriptor_is_a_high_one() {
 }
 
 check layers__core_without_circles no_circle affinity core hmem preload providers
-for folder in tools bench tests/support tests/tools; do
+for folder in tools bench simulated tests/support tests/tools; do
     check "layers__${folder//\//_}_without_circles" no_circle "$folder"
 done
 check layers__library_without_circles_of_calls no_circle_of_calls affinity core hmem providers
@@ -176,4 +176,5 @@ check layers__tools_know_layouts_only includes_only tools 'core/base/(below|high
 check layers__preload_knows_no_internals includes_only preload '(core/base/(high_fd|own_path|soname)|core/contract/provider)'
 check layers__bench_knows_contracts_and_an_example_only includes_only bench \
     '(core/contract/provider|core/cache/cache_set|core/remote/token|core/patch/inlined|examples/7-nccl-net/plugin)'
+check layers__simulated_knows_prototypes_only includes_only simulated 'hmem/(cuda/cuda_api|rocr/rocr_abi)|kmod|softgpu'
 finish

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# tests/guest/mirror on machines whose apt has other sources: in each format, and with what it cannot use.
+# simulated/guest/mirror on machines whose apt has other sources: in each format, and with what it cannot use.
 . "$(dirname "$0")/cases.sh"
 command -v apt-get >/dev/null || { skip mirror "apt-get is not installed" && finish; }
 unset HMREG_DEBIAN_MIRROR
@@ -19,7 +19,7 @@ gives() {
     for file; do
         printf '%b' "${file#*=}" >"$root/etc/apt/${file%%=*}"
     done
-    output=$("$SOURCE_DIR/tests/guest/mirror" "${suite:-trixie}" 2>&1)
+    output=$("$SOURCE_DIR/simulated/guest/mirror" "${suite:-trixie}" 2>&1)
     echo "$output"
     [[ $output == "$expected" ]]
 }

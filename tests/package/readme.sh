@@ -89,7 +89,7 @@ example_says_hello() {
 }
 
 documents() {
-    find "$SOURCE_DIR/README.md" "$SOURCE_DIR"/docs "$SOURCE_DIR"/examples -name '*.md'
+    find "$SOURCE_DIR/README.md" "$SOURCE_DIR"/docs "$SOURCE_DIR"/examples "$SOURCE_DIR/simulated" -name '*.md'
 }
 
 # Who copies an example gives peers no more than they need.
@@ -120,7 +120,7 @@ named_files_exist() {
             compgen -G "$SOURCE_DIR/$name" >/dev/null && continue
             echo "${document#"$SOURCE_DIR"/}: no $name"
             bad=1
-        done < <(grep -oE '`(core|hmem|preload|providers|tools|tests|docs|examples|cmake|include)/[a-z0-9_/.*-]*`' \
+        done < <(grep -oE '`(core|hmem|preload|providers|simulated|tools|tests|docs|examples|cmake|include)/[a-z0-9_/.*-]*`' \
             "$document" | tr -d '`')
     done < <(documents)
     ((found > 20 && !bad))

@@ -31,7 +31,7 @@ the 1st, 2nd, 4th, 8th|tools/doctor/peer_serve.c|server->refused & \(server->ref
 1,024 files|tools/run/report.c|define MOST_FILES +1024\$
 32,768 rows|tools/run/report.c|define MOST_ROWS +32768\$
 file of mode 0600|core/base/own_path.c|O_CREAT \| O_EXCL \| O_CLOEXEC \| O_NOFOLLOW, 0600
-store of mode 0700|tests/guest/machine|chmod 700 ..guest_store
+store of mode 0700|simulated/guest/machine|chmod 700 ..guest_store
 mode 0700, so that no user|.ci/on|chmod 700 
 "
 

@@ -316,7 +316,7 @@ each_switch_is_accepted() {
 
 # Each setting of the simulated runtimes has a switch, and each switch sets one.
 settings_have_switches() {
-    local sources=("$SOURCE_DIR"/tests/support/fake/{fake,cuda*,rocr*,ze*}.c)
+    local sources=("$SOURCE_DIR"/simulated/{engine,cuda,rocr,ze}/*.c)
     diff <(grep -ohE '"HMREG_FAKE_[A-Z_]+"' "${sources[@]}" | tr -d '"' | grep -v 'HMREG_FAKE_DEVICES' | sort -u) \
         <(grep -oE '\) echo HMREG_FAKE_[A-Z_]+' "$prefix/bin/hmreg-simulated" | sed 's/.* //' | sort -u)
 }
@@ -337,7 +337,7 @@ functions_are_the_librarys() {
     done
     has ze || return 0
     # The names with which the driver's tables are filled.
-    diff <(tr -d '\n ' <"$SOURCE_DIR/tests/support/fake/ze.c" | grep -oE 'SET\(pfn[A-Za-z]+,"ze[A-Za-z]+"' |
+    diff <(tr -d '\n ' <"$SOURCE_DIR/simulated/ze/ze.c" | grep -oE 'SET\(pfn[A-Za-z]+,"ze[A-Za-z]+"' |
         sed -E 's/.*"(.*)"/\1/' | LC_ALL=C sort) "$folder/ze/functions"
 }
 

@@ -20,7 +20,7 @@ text_files() {
 licensed() {
     text_files | grep -vE '^(tests/fuzz/corpus/|debian/(changelog|source/format)$)' | xargs -d '\n' awk '
         function licence() {
-            return FILENAME ~ /^(tests\/guest\/kmod|kernel)\// && FILENAME !~ /\/hmreg_counter\.h$/ \
+            return FILENAME ~ /^(simulated\/guest\/kmod|kernel)\// && FILENAME !~ /\/hmreg_counter\.h$/ \
                        ? "GPL-2.0-only" : "BSD-2-Clause OR GPL-2.0-only"
         }
         index($0, "SPDX-License-Identifier: " licence()) { found[FILENAME]; nextfile }
@@ -51,7 +51,7 @@ environment_is_read_safely() {
         xargs -d '\n' grep -nE '(^|[^_[:alnum:]])getenv\('
 }
 
-# Packages come from the mirrors of the machine that a script runs on (tests/guest/mirror).
+# Packages come from the mirrors of the machine that a script runs on (simulated/guest/mirror).
 no_package_archive_is_named() {
     local found
     found=$(text_files | xargs -d '\n' grep -nE '[^w]\.debian\.org|https?://[^ ]*/debian')

@@ -68,7 +68,7 @@ tests/package/words.sh: => the lists and their tests
 
 # Not the figures of a run: they quote the messages of the revision that was measured.
 everything() {
-    find core hmem kernel preload providers tools include docs bench examples tests cmake debian README.md CONTRIBUTING.md run \
+    find core hmem kernel preload providers simulated tools include docs bench examples tests cmake debian README.md CONTRIBUTING.md run \
         -path docs/performance -prune -o -type f -print
 }
 

@@ -6,7 +6,7 @@
 # an active port, without the RDMA device, without the GPU. Each state is one run.
 . "$SOURCE_DIR/tests/package/cases.sh"
 tool=$BUILD_DIR/tools/hmreg
-fakes=$BUILD_DIR/tests/fakes
+fakes=$BUILD_DIR/simulated
 peermem=/sys/module/softgpu/parameters/peermem
 export LD_LIBRARY_PATH=$fakes/cuda HMREG_IFACES=cuda FI_PROVIDER=shm
 
@@ -129,5 +129,5 @@ check doctor__nic_gone__broken verdict no-nic broken 2
 check doctor__nic_gone__found finds no-nic no-nic
 check doctor__nic_gone__remedy says no-nic 'modprobe mlx5_ib, irdma, bnxt_re, efa, ionic_rdma, rdma_rxe'
 # Restored for later tests.
-check doctor__nic_back "$SOURCE_DIR/tests/guest/rdma-up"
+check doctor__nic_back "$SOURCE_DIR/simulated/guest/rdma-up"
 finish

@@ -6,7 +6,7 @@
 # verbs alone, which the others, the doctor included, name.
 . "$SOURCE_DIR/tests/package/cases.sh"
 examples=$BUILD_DIR/examples
-fakes=$BUILD_DIR/tests/fakes
+fakes=$BUILD_DIR/simulated
 export LD_LIBRARY_PATH=$fakes/cuda:$fakes/rocr ZE_ENABLE_ALT_DRIVERS=$fakes/ze/libze_fake.so
 # As CMakeLists.txt says.
 export FI_UNIVERSE_SIZE=8 FI_OFI_RXM_MSG_TX_SIZE=64 FI_OFI_RXM_MSG_RX_SIZE=64

@@ -5,7 +5,7 @@
 # with simulated device memory by dmabuf, and over libfabric's verbs.
 . "$SOURCE_DIR/tests/package/cases.sh"
 examples=$BUILD_DIR/examples
-export LD_LIBRARY_PATH=$BUILD_DIR/tests/fakes/cuda HMREG_NCCL_ADDRESS=127.0.0.1
+export LD_LIBRARY_PATH=$BUILD_DIR/simulated/cuda HMREG_NCCL_ADDRESS=127.0.0.1
 
 driver() { # FABRIC [OPTION...]
     HMREG_NCCL_FABRIC=$1 "$examples/7-nccl-net" -s 9 -c "$CLEAN" "${@:2}" "$examples/libnccl-net-hmreg.so"

@@ -7,14 +7,14 @@
 # ends are in one, where rules keep the packets from the loopback interface, and both processes have both devices.
 . "$SOURCE_DIR/tests/package/cases.sh"
 tool=$BUILD_DIR/tools/hmreg
-export LD_LIBRARY_PATH=$BUILD_DIR/tests/fakes/cuda HMREG_IFACES=cuda HMREG_FAKE_CUDA_DEVICES=1
+export LD_LIBRARY_PATH=$BUILD_DIR/simulated/cuda HMREG_IFACES=cuda HMREG_FAKE_CUDA_DEVICES=1
 
 # Restored for later tests.
 end() {
     kill "$server"
     rdma link del rxe1 && rdma link del rxe2 && ip link del end1
     ip rule add pref 0 lookup local && for i in 100 11 12; do ip rule del pref $i; done
-    "$SOURCE_DIR/tests/guest/rdma-up"
+    "$SOURCE_DIR/simulated/guest/rdma-up"
     rm -rf "$work"
 }
 

@@ -5,7 +5,7 @@
 #ifndef TESTS_RDMA_VIRTUAL_H
 #define TESTS_RDMA_VIRTUAL_H
 
-#include "tests/support/fake/cuda_entries.h"
+#include "simulated/cuda/cuda_entries.h"
 
 #include <stddef.h>
 

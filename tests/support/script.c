@@ -5,7 +5,7 @@
 #include "tests/support/script.h"
 
 #include "core/base/error.h"
-#include "tests/support/fake/pcie.h"
+#include "simulated/engine/pcie.h"
 #include "tests/support/vendors.h"
 
 struct script script;

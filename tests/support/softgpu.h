@@ -5,7 +5,7 @@
 #ifndef TESTS_SUPPORT_SOFTGPU_H
 #define TESTS_SUPPORT_SOFTGPU_H
 
-#include "tests/guest/softgpu.h"
+#include "simulated/guest/softgpu.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,7 +5,7 @@
 #include "tests/support/vendors.h"
 
 #include "core/base/error.h"
-#include "tests/support/fake/pcie.h"
+#include "simulated/engine/pcie.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 struct vendor vendors[HMREG_IFACE_COUNT];
+int (*vendor_called)(enum hmreg_iface iface, const char *call, uint64_t addr, size_t len);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for claims and counts */
 static uint64_t last_identity;
@@ -41,6 +42,15 @@ static int answer(const struct vendor *vendor, int code, const char *call)
     return code;
 }
 
+/* What the test has this call fail with. */
+static int asked(const struct vendor *vendor, const char *call, uint64_t addr, size_t len)
+{
+    return vendor_called
+               ? answer(vendor,
+                        vendor_called((enum hmreg_iface)(vendor - vendors), call, addr, len), call)
+               : 0;
+}
+
 static struct vendor_claim *find(struct vendor *vendor, uint64_t addr)
 {
     for (unsigned i = 0; i < vendor->count; i++)
@@ -53,9 +63,13 @@ static struct vendor_claim *find(struct vendor *vendor, uint64_t addr)
 
 static int open_vendor(struct vendor *vendor, struct hmem **out)
 {
+    int rc = asked(vendor, "open", 0, 0);
+
     pthread_mutex_lock(&lock);
     vendor->opens++;
     pthread_mutex_unlock(&lock);
+    if (rc)
+        return rc;
     if (vendor->on_open)
         vendor->on_open();
     if (vendor->open_code)
@@ -106,6 +120,7 @@ static void close_vendor(struct hmem *self)
     pthread_mutex_lock(&lock);
     of(self)->closes++;
     pthread_mutex_unlock(&lock);
+    asked(of(self), "close", 0, 0);
 }
 
 static void runtime(struct hmem *self, struct hmem_runtime *out)
@@ -194,9 +209,11 @@ static int look_up(struct vendor *vendor, int code, const char *call, uint64_t a
 static int resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_range *out)
 {
     struct vendor *vendor = of(self);
-    int rc;
+    int rc = asked(vendor, "resolve", addr, len);
 
     call_hook(vendor, "resolve", addr, len);
+    if (rc)
+        return rc;
     pthread_mutex_lock(&lock);
     vendor->resolves++;
     rc = look_up(vendor, vendor->resolve_code, "resolve", addr, len, out);
@@ -208,9 +225,11 @@ static int identity(struct hmem *self, uint64_t addr, size_t len, uint64_t *out)
 {
     struct vendor *vendor = of(self);
     struct hmem_range range;
-    int rc;
+    int rc = asked(vendor, "identity", addr, len);
 
     call_hook(vendor, "identity", addr, len);
+    if (rc)
+        return rc;
     pthread_mutex_lock(&lock);
     vendor->identities++;
     rc = look_up(vendor, vendor->identity_code, "identity", addr, len, &range);
@@ -225,6 +244,7 @@ static bool watch(struct hmem *self, uint64_t addr, size_t len, const struct hme
 {
     struct vendor *vendor = of(self);
 
+    asked(vendor, "watch", addr, len);
     call_hook(vendor, "watch", addr, len);
     pthread_mutex_lock(&lock);
     vendor->watches++;
@@ -245,8 +265,10 @@ static int export_dmabuf(struct hmem *self, uint64_t addr, size_t len,
 {
     struct vendor *vendor = of(self);
     const struct vendor_claim *claim = find(vendor, addr);
-    int fd;
+    int fd, rc = asked(vendor, "export", addr, len);
 
+    if (rc)
+        return rc;
     if (flags) {
         vendor->pcie_exports++;
         if (vendor->pcie_code)
@@ -275,7 +297,10 @@ static char *bytes_at(struct vendor *vendor, uint64_t addr)
 static int copy(struct hmem *self, uint64_t dst, uint64_t src, size_t len)
 {
     struct vendor *vendor = of(self);
+    int rc = asked(vendor, "copy", dst, len);
 
+    if (rc)
+        return rc;
     vendor->copies++;
     if (vendor->copy_code)
         return answer(vendor, vendor->copy_code, "copy");
@@ -286,7 +311,10 @@ static int copy(struct hmem *self, uint64_t dst, uint64_t src, size_t len)
 static int alloc(struct hmem *self, int index, enum hmreg_mem_kind kind, size_t len, void **out)
 {
     struct vendor *vendor = of(self);
+    int rc = asked(vendor, "alloc", 0, len);
 
+    if (rc)
+        return rc;
     if (vendor->alloc_code)
         return answer(vendor, vendor->alloc_code, "alloc");
     *out = vendor_memory((enum hmreg_iface)(vendor - vendors), index, kind, len);
@@ -296,7 +324,10 @@ static int alloc(struct hmem *self, int index, enum hmreg_mem_kind kind, size_t 
 static int free_vendor(struct hmem *self, void *addr, enum hmreg_mem_kind kind)
 {
     struct vendor *vendor = of(self);
+    int rc = asked(vendor, "free", (uintptr_t)addr, 0);
 
+    if (rc)
+        return rc;
     if (vendor->free_code)
         return answer(vendor, vendor->free_code, "free");
     vendor_memory_free(addr);

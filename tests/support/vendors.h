@@ -59,6 +59,10 @@ struct vendor {
 
 extern struct vendor vendors[HMREG_IFACE_COUNT]; /* SYSTEM's is not used */
 
+/* Called before each operation of theirs that is about memory, and open and close. Not 0: what it
+ * fails with, if it can fail. NULL: nothing is called. */
+extern int (*vendor_called)(enum hmreg_iface iface, const char *call, uint64_t addr, size_t len);
+
 /* Resets all vendors: loaded, two devices each, nothing claimed. */
 void vendors_reset(void);
 

@@ -31,7 +31,7 @@ void tool_preload_nic(bool on);
 /* The --patience of doctor and verify where a test names none: more seconds than anything takes. */
 #define TOOL_PATIENCE "280"
 
-/* Where a NIC hangs, whose seconds do not pass (tests/support/fake/nic.c), except where the tool
+/* Where a NIC hangs, whose seconds do not pass (simulated/nic/nic.c), except where the tool
  * has poll(2) of clang's sanitizer. */
 #if defined(__clang__) && (TEST_ASAN || TEST_TSAN)
 #define TOOL_PATIENCE_HANGS "20"

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Jobs of several threads, on a fabric of the test's own that records which pieces it registers and
- * lets a case hold them. job.c has the cases that need no threads.
+ * Jobs of several threads, on a NIC whose registrations a case holds. job.c has the cases that need
+ * no threads.
  */
-#include "core/base/error.h"
-#include "core/contract/provider.h"
-#include "tests/support/test.h"
-#include "tests/support/vendors.h"
+#include "tests/support/world.h"
 
-#include <hmreg/group.h>
 #include <hmreg/job.h>
 #include <pthread.h>
 #include <signal.h>
@@ -37,14 +33,13 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
     return rc;
 }
 
-/* ---- the fabric ------------------------------------------------------------------------- */
+/* ---- the registrations ------------------------------------------------------------------ */
 
 static struct fabric {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    const char *base;
     unsigned order[4 * PIECES], count; /* the pieces in the order of their registrations */
-    unsigned live, inside, most;       /* regions; calls of reg now, and at most */
+    unsigned inside, most;             /* calls of reg now, and at most */
     unsigned meet;                     /* calls of reg wait until so many are inside; 0: none */
     unsigned held;                     /* calls of reg wait once so many have been made... */
     bool hold;                         /* ...while this is set */
@@ -61,14 +56,16 @@ static void check_thread(void)
         fabric.wrong_signals++;
 }
 
-static int reg(void *self, const struct provider_request *request, struct hmreg_mr_keys *out,
-               struct hmreg_reason *why)
-{
-    unsigned piece = (unsigned)((const char *)request->iov[0].iov_base - fabric.base) / PIECE;
-    bool fails;
+static _Alignas(PIECE) char memory[PIECES * PIECE];
 
+static int on_call(const struct world_call *call)
+{
+    size_t piece = (size_t)((const char *)call->addr - memory) / PIECE;
+
+    if (!world_is(call, "reg"))
+        return 0;
     pthread_mutex_lock(&fabric.lock);
-    fabric.order[fabric.count++] = piece;
+    fabric.order[fabric.count++] = (unsigned)piece;
     fabric.inside++;
     if (fabric.inside > fabric.most)
         fabric.most = fabric.inside;
@@ -77,83 +74,44 @@ static int reg(void *self, const struct provider_request *request, struct hmreg_
     while (fabric.most < fabric.meet || (fabric.hold && fabric.count > fabric.held))
         pthread_cond_wait(&fabric.changed, &fabric.lock);
     fabric.inside--;
-    fails = piece < 64 && (fabric.fail & UINT64_C(1) << piece);
-    fabric.live += !fails;
     pthread_mutex_unlock(&fabric.lock);
-    if (fails)
-        return hmreg_fail(-EIO, "the test's fabric fails");
-    *out = (struct hmreg_mr_keys){.key = request->requested_key};
-    return 0;
+    return piece < PIECES && (fabric.fail & UINT64_C(1) << piece) ? -EIO : 0;
 }
-
-static int dereg(void *self, struct hmreg_mr_keys *mr)
-{
-    pthread_mutex_lock(&fabric.lock);
-    fabric.live--;
-    pthread_mutex_unlock(&fabric.lock);
-    return 0;
-}
-
-static int can(void *self, enum hmreg_path path, enum hmreg_iface iface, int device,
-               struct hmreg_reason *why)
-{
-    return path == HMREG_PATH_PEERMEM ? hmreg_refuse(why, -EOPNOTSUPP, "test-no", "no") : 0;
-}
-
-static const struct provider_ops ops = {.name = "test", .can = can, .reg = reg, .dereg = dereg};
-static const struct provider_caps usual = {.fabric = "test",
-                                           .mr_mode = HMREG_MR_VIRT_ADDR,
-                                           .key_size = 8,
-                                           .iov_limit = 1,
-                                           .max_len = UINT64_C(1) << 40,
-                                           .any_thread = true};
 
 /* ---- the fixture ------------------------------------------------------------------------ */
 
 static struct fixture {
-    struct hmreg *lib;
-    struct hmreg_domain *domain;
     struct hmreg_job_config config;
     struct hmreg_mr_attr attr;
     struct iovec range;
 } fixture;
 
-static void reset_fabric(void)
+static void check_signals(void)
 {
-    fabric.count = fabric.live = fabric.inside = fabric.most = fabric.meet = fabric.held = 0;
-    fabric.hold = false;
-    fabric.fail = 0;
-    fabric.wrong_signals = 0;
-}
-
-static void close_fixture(void)
-{
-    assert_ok(hmreg_domain_close(fixture.domain));
-    assert_ok(hmreg_close(fixture.lib));
-    assert_int_equal(fabric.live, 0);
     assert_int_equal(fabric.wrong_signals, 0);
-    free((void *)(uintptr_t)fabric.base);
 }
 
 static void open_fixture(unsigned workers)
 {
-    test_after(close_fixture);
     fixture = (struct fixture){
-        .config = {.size = sizeof(fixture.config), .workers = workers, .piece_len = PIECE}};
-    vendors_reset();
-    reset_fabric();
-    threads = failing = 0;
-    assert_ok(hmreg_open(NULL, &fixture.lib));
-    assert_ok(hmreg_domain_create(fixture.lib, &ops, &usual, NULL, NULL, &fixture.domain));
-    fixture.range = (struct iovec){aligned_alloc(PIECE, PIECES * PIECE), PIECES * PIECE};
-    fabric.base = fixture.range.iov_base;
+        .config = {.size = sizeof(fixture.config), .workers = workers, .piece_len = PIECE},
+        .range = {memory, sizeof(memory)}};
     fixture.attr = (struct hmreg_mr_attr){
         .size = sizeof(fixture.attr), .iov = &fixture.range, .iov_count = 1, .access = HMREG_READ};
+    world_open(.mr_mode = HMREG_MR_VIRT_ADDR, .iov_limit = 1, .any_thread = true);
+    test_after(check_signals);
+    world.cannot[HMREG_PATH_PEERMEM] = -EOPNOTSUPP;
+    world.on_call = on_call;
+    fabric.count = fabric.inside = fabric.most = fabric.meet = fabric.held = 0;
+    fabric.hold = false;
+    fabric.fail = 0;
+    fabric.wrong_signals = 0;
+    threads = failing = 0;
 }
 
 static int start(struct hmreg_job **job)
 {
-    return hmreg_job_start(fixture.domain, &fixture.attr, 0, &fixture.config, job);
+    return hmreg_job_start(world.nic[0], &fixture.attr, 0, &fixture.config, job);
 }
 
 static void set_hold(bool hold, unsigned held)
@@ -220,7 +178,7 @@ TEST(reg_large__the_caller_is_a_worker)
     for (unsigned workers = 1; workers < 4; workers++) {
         open_fixture(workers);
         fabric.meet = workers;
-        assert_ok(hmreg_mr_reg_large(fixture.domain, fixture.range.iov_base, fixture.range.iov_len,
+        assert_ok(hmreg_mr_reg_large(world.nic[0], fixture.range.iov_base, fixture.range.iov_len,
                                      HMREG_READ, &fixture.config, &mr));
         assert_int_equal(threads, workers - 1);
         assert_int_equal(fabric.most, workers);
@@ -233,7 +191,7 @@ TEST(reg_large__the_caller_is_a_worker)
 
 static void complain(struct hmreg_job *job, uint64_t done, uint64_t total, void *context)
 {
-    hmreg_fail(-EIO, "the callback's own failure");
+    assert_fails(hmreg_mr_query(NULL, NULL), -EINVAL, "mr is NULL"); /* its own failure */
 }
 
 TEST(reg_large__workers_0__one_for_each_cpu)
@@ -247,10 +205,10 @@ TEST(reg_large__workers_0__one_for_each_cpu)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     open_fixture(0);
     fixture.config.progress = complain;
-    hmreg_fail(-ENODATA, "before");
-    assert_ok(hmreg_mr_reg_large(fixture.domain, fixture.range.iov_base, fixture.range.iov_len,
+    world_old_error();
+    assert_ok(hmreg_mr_reg_large(world.nic[0], fixture.range.iov_base, fixture.range.iov_len,
                                  HMREG_READ, &fixture.config, &mr));
-    assert_int_equal(hmreg_last_error()->code, -ENODATA);
+    assert_true(world_error_is_old());
     assert_int_equal(threads, workers - 1);
     check_order(workers);
     assert_ok(hmreg_mr_close(mr));
@@ -268,20 +226,20 @@ TEST(reg_large__workers_0__registered_once)
     for (unsigned i = 0; i < 8; i++) {
         fabric.count = 0;
         fabric.fail = 1u << i;
-        assert_fails(hmreg_mr_reg_large(fixture.domain, fixture.range.iov_base,
-                                        fixture.range.iov_len, HMREG_READ, &fixture.config, &mr),
+        assert_fails(hmreg_mr_reg_large(world.nic[0], fixture.range.iov_base, fixture.range.iov_len,
+                                        HMREG_READ, &fixture.config, &mr),
                      -EIO, "piece ");
         assert_ptr_equal(mr, (void *)1);
-        assert_int_equal(fabric.live, 0);
+        assert_int_equal(world_live(WORLD_EACH), 0);
     }
     fabric.fail = fabric.count = 0;
-    assert_ok(hmreg_mr_reg_large(fixture.domain, fixture.range.iov_base, fixture.range.iov_len,
+    assert_ok(hmreg_mr_reg_large(world.nic[0], fixture.range.iov_base, fixture.range.iov_len,
                                  HMREG_READ, &fixture.config, &mr));
     check_order(8);
     assert_ok(hmreg_mr_close(mr));
     fabric.count = 0;
     fixture.range.iov_len = PIECE;
-    assert_ok(hmreg_mr_reg_large(fixture.domain, fixture.range.iov_base, fixture.range.iov_len,
+    assert_ok(hmreg_mr_reg_large(world.nic[0], fixture.range.iov_base, fixture.range.iov_len,
                                  HMREG_READ, &fixture.config, &mr));
     assert_int_equal(fabric.count, 1);
     assert_ok(hmreg_mr_close(mr));
@@ -297,21 +255,21 @@ TEST(threads__cannot_be_started__fewer_or_eagain)
 
     open_fixture(4);
     failing = 1;
-    hmreg_fail(-ENODATA, "before");
+    world_old_error();
     assert_fails(start(&job), -EAGAIN, "could not start a thread to register pieces of a range");
     assert_null(job);
     assert_int_equal(fabric.count, 0);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    assert_ok(hmreg_mr_reg_large(fixture.domain, fixture.range.iov_base, fixture.range.iov_len,
+    assert_ok(hmreg_mr_reg_large(world.nic[0], fixture.range.iov_base, fixture.range.iov_len,
                                  HMREG_READ, &fixture.config, &mr));
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     assert_ok(hmreg_mr_close(mr));
     threads = 0;
     failing = 3;
-    hmreg_fail(-ENODATA, "before");
+    world_old_error();
     assert_ok(start(&job));
-    assert_int_equal(hmreg_last_error()->code, -ENODATA);
+    assert_true(world_error_is_old());
     assert_ok(hmreg_job_wait(job, -1, NULL));
     assert_ok(hmreg_job_close(job));
     failing = 0;
@@ -363,7 +321,7 @@ TEST(cancel__while_pieces_are_registered__those_are_undone)
         set_hold(false, 0);
         assert_fails(hmreg_job_wait(job, -1, &mr), -ECANCELED, "of 262144 bytes");
         assert_int_equal(fabric.count, at + 3);
-        assert_int_equal(fabric.live, 0);
+        assert_int_equal(world_live(WORLD_EACH), 0);
         assert_ok(hmreg_job_close(job));
         test_finish();
     }
@@ -389,7 +347,7 @@ static void progress(struct hmreg_job *job, uint64_t done, uint64_t total, void 
     seen.calls++;
     assert_fails(hmreg_job_wait(job, -1, NULL), -EDEADLK, "own progress");
     assert_ok(
-        hmreg_mr_reg(fixture.domain, fixture.range.iov_base, 1, HMREG_READ, 0, 0, 0, &mr, NULL));
+        hmreg_mr_reg(world.nic[0], fixture.range.iov_base, 1, HMREG_READ, 0, 0, 0, &mr, NULL));
     assert_ok(hmreg_mr_close(mr));
     if (seen.cancels)
         assert_ok(hmreg_job_cancel(job));
@@ -506,55 +464,48 @@ TEST(exit__while_pieces_are_registered__no_other_begins)
 TEST(group__partial_and_a_rail_fails__the_others_stay)
 {
     struct hmreg_group_config config = {.size = sizeof(config), .flags = HMREG_GROUP_PARTIAL};
-    struct hmreg_domain *members[2], *group;
     struct hmreg_job *job = NULL;
     struct hmreg_mr *mr = NULL;
 
     open_fixture(4);
-    members[0] = fixture.domain;
-    assert_ok(hmreg_domain_create(fixture.lib, &ops, &usual, NULL, NULL, &members[1]));
-    assert_ok(hmreg_group_open(fixture.lib, members, 2, &config, &group));
+    world_add(.mr_mode = HMREG_MR_VIRT_ADDR, .iov_limit = 1, .any_thread = true);
+    assert_ok(hmreg_group_open(world.lib, world.nic, 2, &config, &world.domain));
     for (unsigned i = 0; i < 16; i++) {
         fabric.count = 0;
-        assert_ok(hmreg_job_start(group, &fixture.attr, 0, &fixture.config, &job));
+        assert_ok(hmreg_job_start(world.domain, &fixture.attr, 0, &fixture.config, &job));
         assert_ok(hmreg_job_wait(job, -1, &mr));
-        assert_int_equal(fabric.live, 2 * PIECES);
+        assert_int_equal(world_live(WORLD_EACH), 2 * PIECES);
         assert_ok(hmreg_job_close(job));
         assert_ok(hmreg_mr_close(mr));
         fabric.count = 0;
         fabric.fail = UINT64_C(7) << i; /* on both rails */
-        assert_ok(hmreg_job_start(group, &fixture.attr, 0, &fixture.config, &job));
+        assert_ok(hmreg_job_start(world.domain, &fixture.attr, 0, &fixture.config, &job));
         assert_fails(hmreg_job_wait(job, -1, &mr), -EIO, "rail ");
-        assert_int_equal(fabric.live, 0);
+        assert_int_equal(world_live(WORLD_EACH), 0);
         assert_ok(hmreg_job_close(job));
         fabric.fail = 0;
     }
-    assert_ok(hmreg_domain_close(group));
-    assert_ok(hmreg_domain_close(members[1]));
 }
 
 TEST(device__several_workers__one_export)
 {
     struct hmreg_job *job = NULL;
     struct hmreg_explanation why = {.size = sizeof(why)};
-    char *memory;
 
     open_fixture(8);
-    memory = vendor_memory(HMREG_IFACE_CUDA, 0, HMREG_MEM_DEVICE, PIECES * PIECE);
-    fixture.range.iov_base = memory;
+    fixture.range.iov_base = world_memory(HMREG_IFACE_CUDA, 0, HMREG_MEM_DEVICE, sizeof(memory));
     fabric.meet = 8;
     assert_ok(start(&job));
     assert_ok(hmreg_job_wait(job, -1, NULL));
-    assert_int_equal(vendors[HMREG_IFACE_CUDA].exports, 1);
+    assert_int_equal(world_calls("cuda.export"), 1);
     assert_ok(hmreg_job_close(job));
-    vendors[HMREG_IFACE_CUDA].export_code = -EOPNOTSUPP;
+    world_fail("cuda.export", 1, -1, -EOPNOTSUPP);
     assert_ok(start(&job));
     assert_fails(hmreg_job_wait(job, -1, NULL), -EOPNOTSUPP, "piece ");
     assert_ok(hmreg_mr_explain(NULL, &why)); /* of a thread of the job's */
     assert_int_equal(why.refused, 3);
-    assert_int_equal(vendors[HMREG_IFACE_CUDA].exports, 2);
+    assert_int_equal(world_calls("cuda.export"), 2);
     assert_ok(hmreg_job_close(job));
-    vendor_memory_free(memory);
 }
 
 TEST_MAIN()

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * The libfabric provider's regions after registration: bound, enabled, refreshed, completed later.
  * On a simulated fid_domain, since no fabric of a common machine has these modes. */
-#include "core/context/domain.h"
-#include "tests/support/fake_fabric.h"
-#include "tests/support/queries.h"
-#include "tests/support/vendors.h"
-#include "tests/unit/ofi_fixture.h"
+#include "tests/support/world_ofi.h"
 
 #include <hmreg/loopback.h>
 #include <hmreg/ofi.h>
@@ -15,19 +11,17 @@
 static char memory[8192];
 static struct fid ep = {.fclass = FI_CLASS_EP}, counter = {.fclass = FI_CLASS_CNTR};
 
-static int open_as(int mr_mode, uint64_t caps, uint32_t flags)
+static void open_as(int mr_mode, uint64_t caps, uint32_t flags)
 {
-    struct hmreg_domain_config config = {.size = sizeof(config), .flags = flags};
-
-    ofi_begin();
+    world_open(.fabric = &world_ofi, .later = true);
     fake_fabric.info->domain_attr->mr_mode = mr_mode;
     fake_fabric.info->caps = caps;
-    return ofi_open_domain(&config);
+    world_add(.fabric = &world_ofi, .domain.flags = flags);
 }
 
 static void begin(int mr_mode)
 {
-    assert_ok(open_as(mr_mode, FI_RMA | FI_RMA_EVENT, 0));
+    open_as(mr_mode, FI_RMA | FI_RMA_EVENT, 0);
 }
 
 static struct hmreg_mr *reg(uint64_t flags)
@@ -35,7 +29,7 @@ static struct hmreg_mr *reg(uint64_t flags)
     struct hmreg_mr *mr = NULL;
 
     assert_ok(
-        hmreg_mr_reg(fixture.domain, memory + 1, 4099, HMREG_ACCESS_ALL, 0, 0, flags, &mr, NULL));
+        hmreg_mr_reg(world.domain, memory + 1, 4099, HMREG_ACCESS_ALL, 0, 0, flags, &mr, NULL));
     return mr;
 }
 
@@ -47,7 +41,7 @@ TEST(open__modes_that_are_passed_on__shown)
 
     for (int i = 0; i < 3; i++) {
         begin(modes[i] | FI_MR_LOCAL);
-        assert_int_equal(test_domain_info(fixture.domain).mr_mode, modes[i] | FI_MR_LOCAL);
+        assert_int_equal(test_domain_info(world.domain).mr_mode, modes[i] | FI_MR_LOCAL);
         test_finish();
     }
 }
@@ -86,7 +80,7 @@ static struct hmreg_mr *get_bound(struct fid *endpoint)
                                  .endpoint = endpoint};
     struct hmreg_mr *mr = NULL;
 
-    hmreg_mr_get_attr(fixture.domain, &attr, 0, &mr);
+    hmreg_mr_get_attr(world.domain, &attr, 0, &mr);
     return mr;
 }
 
@@ -105,7 +99,7 @@ TEST(endpoint__cached__bound_and_enabled_once)
                      mr == again ? 1 : 2); /* 2: host memory is not cached here */
     hmreg_mr_put(mr);
     hmreg_mr_put(again);
-    assert_ok(hmreg_domain_flush(fixture.domain));
+    assert_ok(hmreg_domain_flush(world.domain));
     assert_int_equal(fake_fabric.live, 0);
 }
 
@@ -130,7 +124,7 @@ TEST(endpoint__plain_gets__not_shared)
 
     begin(FI_MR_ENDPOINT);
     for (int i = 0; i < 2; i++) {
-        assert_ok(hmreg_mr_get(fixture.domain, memory, 64, HMREG_ACCESS_REMOTE, &mrs[i]));
+        assert_ok(hmreg_mr_get(world.domain, memory, 64, HMREG_ACCESS_REMOTE, &mrs[i]));
         assert_ok(hmreg_mr_bind(mrs[i], &ep, 0));
         assert_ok(hmreg_mr_enable(mrs[i]));
     }
@@ -218,26 +212,22 @@ TEST(bind_and_enable__fabric_says_no__its_code_and_the_state_stays)
 /* A mapping's region is refreshed by the addresses that the caller knows. */
 TEST(refresh__mapped_device_memory__by_the_devices_address)
 {
-    char *device;
     struct hmreg_mr_info info = {.size = sizeof(info)};
     struct hmreg_mr *mr = NULL;
     struct iovec part;
 
     begin(FI_MR_MMU_NOTIFY);
-    device = vendor_memory(HMREG_IFACE_CUDA, 0, HMREG_MEM_DEVICE, 8192);
-    vendors[HMREG_IFACE_CUDA].dmabuf = true;
     assert_ok(
-        hmreg_mr_reg(fixture.domain, device + 64, 4096, HMREG_ACCESS_ALL, 0, 0, 0, &mr, NULL));
+        hmreg_mr_reg(world.domain, world.gpu[0] + 64, 4096, HMREG_ACCESS_ALL, 0, 0, 0, &mr, NULL));
     assert_ok(hmreg_mr_query(mr, &info));
     assert_int_equal(info.path, HMREG_PATH_MAPPED);
-    part = (struct iovec){device + 100, 7};
+    part = (struct iovec){world.gpu[0] + 100, 7};
     assert_ok(hmreg_mr_refresh(mr, &part, 1, 0));
     assert_int_equal(fake_fabric.refreshed_part.iov_base, info.local_addr + 36);
     assert_int_equal(fake_fabric.refreshed_part.iov_len, 7);
-    part.iov_base = device + 63;
+    part.iov_base = world.gpu[0] + 63;
     assert_fails(hmreg_mr_refresh(mr, &part, 1, 0), -EINVAL, "not inside");
     assert_ok(hmreg_mr_close(mr));
-    vendor_memory_free(device);
 }
 
 TEST(refresh__as_the_mode_says)
@@ -269,16 +259,15 @@ TEST(flags__only_those_of_the_infos_capabilities)
 {
     struct hmreg_mr *mr = NULL;
 
-    assert_ok(open_as(0, FI_RMA, 0));
+    open_as(0, FI_RMA, 0);
     assert_fails(
-        hmreg_mr_reg(fixture.domain, memory, 1, HMREG_SEND, 0, 0, HMREG_RMA_EVENT, &mr, NULL),
+        hmreg_mr_reg(world.domain, memory, 1, HMREG_SEND, 0, 0, HMREG_RMA_EVENT, &mr, NULL),
         -HMREG_EBADFLAGS, "flags");
-    assert_fails(
-        hmreg_mr_reg(fixture.domain, memory, 1, HMREG_SEND, 0, 0, HMREG_RMA_PMEM, &mr, NULL),
-        -HMREG_EBADFLAGS, "flags");
+    assert_fails(hmreg_mr_reg(world.domain, memory, 1, HMREG_SEND, 0, 0, HMREG_RMA_PMEM, &mr, NULL),
+                 -HMREG_EBADFLAGS, "flags");
     assert_int_equal(fake_fabric.regs, 0);
     test_finish();
-    assert_ok(open_as(0, FI_RMA | FI_RMA_PMEM, 0));
+    open_as(0, FI_RMA | FI_RMA_PMEM, 0);
     mr = reg(HMREG_RMA_PMEM);
     assert_int_equal(fake_fabric.flags, FI_RMA_PMEM);
     assert_ok(hmreg_mr_close(mr));
@@ -288,7 +277,7 @@ TEST(flags__only_those_of_the_infos_capabilities)
 
 static void begin_async(int mr_mode)
 {
-    assert_ok(open_as(mr_mode, FI_RMA, HMREG_OFI_ASYNC));
+    open_as(mr_mode, FI_RMA, HMREG_OFI_ASYNC);
 }
 
 TEST(async__key_comes_with_the_event)
@@ -342,8 +331,7 @@ TEST(async__event_is_read_before_the_call_returns__region_is_there)
     fake_fabric.key = 0x4711;
     fake_fabric.registered = event_comes;
     early.mr = NULL;
-    assert_ok(
-        hmreg_mr_reg(fixture.domain, memory, 10, HMREG_REMOTE_READ, 0, 0, 0, &early.mr, NULL));
+    assert_ok(hmreg_mr_reg(world.domain, memory, 10, HMREG_REMOTE_READ, 0, 0, 0, &early.mr, NULL));
     pthread_join(early.thread, NULL);
     assert_int_equal(early.key, 0x4711);
     assert_ok(hmreg_mr_close(early.mr));
@@ -355,7 +343,7 @@ TEST(async__failure__output_untouched)
 
     begin_async(0);
     fake_fabric.reg_code = -FI_EIO;
-    assert_fails(hmreg_mr_reg(fixture.domain, memory, 10, HMREG_REMOTE_READ, 0, 5, 0, &mr, NULL),
+    assert_fails(hmreg_mr_reg(world.domain, memory, 10, HMREG_REMOTE_READ, 0, 5, 0, &mr, NULL),
                  -EIO, "fi_mr_regattr()");
     assert_ptr_equal(mr, (void *)1);
 }
@@ -369,9 +357,9 @@ TEST(async__get_and_composites__opnotsupp)
     struct hmreg_mr *mr = (void *)1;
 
     begin_async(0);
-    assert_fails(hmreg_mr_get(fixture.domain, memory, 10, HMREG_SEND, &mr), -EOPNOTSUPP,
+    assert_fails(hmreg_mr_get(world.domain, memory, 10, HMREG_SEND, &mr), -EOPNOTSUPP,
                  "event queue");
-    assert_fails(hmreg_mr_regsgl(fixture.domain, segments, 2, HMREG_SEND, 0, 0, 0, &mr, NULL),
+    assert_fails(hmreg_mr_regsgl(world.domain, segments, 2, HMREG_SEND, 0, 0, 0, &mr, NULL),
                  -EOPNOTSUPP, "each with an event");
     assert_ptr_equal(mr, (void *)1);
     assert_int_equal(fake_fabric.regs, 0);
@@ -383,15 +371,15 @@ TEST(async__libfabric_2__opnotsupp)
     struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_OFI_ASYNC};
     struct hmreg_domain *domain = (void *)1;
 
-    assert_ok(open_as(0, FI_RMA, 0));
+    open_as(0, FI_RMA, 0);
     fake_fabric.version = FI_VERSION(2, 0);
     assert_fails(
-        hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, fake_fabric.info, &config, &domain),
+        hmreg_domain_open_ofi(world.lib, &fake_fabric.domain, fake_fabric.info, &config, &domain),
         -EOPNOTSUPP, "HMREG_OFI_ASYNC, but libfabric 2.0 is loaded");
     assert_ptr_equal(domain, (void *)1);
     config.flags = 0;
-    assert_ok(hmreg_domain_open_ofi(fixture.lib, &fake_fabric.domain, fake_fabric.info, &config,
-                                    &domain));
+    assert_ok(
+        hmreg_domain_open_ofi(world.lib, &fake_fabric.domain, fake_fabric.info, &config, &domain));
     assert_ok(hmreg_domain_close(domain));
 }
 

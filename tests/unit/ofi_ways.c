@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * The ways of path dmabuf on libfabric, which imports dmabufs itself: the PCIe mapping is the
  * descriptor's and goes through, data direct cannot be asked for. */
-#include "tests/support/fake/pcie.h"
+#include "simulated/engine/pcie.h"
 #include "tests/support/fake_fabric.h"
 #include "tests/support/queries.h"
 #include "tests/support/vendors.h"

@@ -4,69 +4,39 @@
  * longest pieces.
  */
 #define FAILING_MALLOC
-#include "core/mr/layout.h"
 #include "tests/support/failing_allocation.h"
-#include "tests/support/queries.h"
-#include "tests/support/script.h"
-#include "tests/support/vendors.h"
+#include "tests/support/world.h"
 
-#include <hmreg/group.h>
 #include <hmreg/job.h>
 #include <sys/mman.h>
 
 #define PAGE  4096u
 #define PAGES 5 /* of a range: two pieces of two pages, and one */
 
-static struct fixture {
-    struct script_fixture script;
-    struct hmreg_domain *other, *group;
-    char *host;
-} fixture;
+#define MAX_LEN (2 * PAGE + 100) /* pieces end with pages */
 
-static void close_fixture(void)
+static void open_split(void)
 {
-    assert_ok(hmreg_domain_close(fixture.group));
-    assert_ok(hmreg_domain_close(fixture.other));
-    script.destroys = 0;
-    free(fixture.host);
-    script_close(&fixture.script);
-}
-
-static void open_fixture(const struct hmreg_domain_config *config)
-{
-    struct provider_caps caps = script_caps;
-
-    fixture = (struct fixture){.host = aligned_alloc(PAGE, PAGES * PAGE)};
-    memset(fixture.host, 'h', PAGES * PAGE);
-    caps.max_len = 2 * PAGE + 100; /* pieces end with pages */
-    script_open(&fixture.script, &caps, config);
-    test_after(close_fixture);
+    world_open(.mr_mode = HMREG_MR_VIRT_ADDR, .max_len = MAX_LEN);
 }
 
 /* With another member that takes all at once. */
 static void open_group(void)
 {
-    struct hmreg_domain *members[2];
-
-    open_fixture(NULL);
-    assert_ok(hmreg_domain_create(fixture.script.lib, &script_ops, &script_caps, NULL, NULL,
-                                  &fixture.other));
-    members[0] = fixture.script.domain;
-    members[1] = fixture.other;
-    assert_ok(hmreg_group_open(fixture.script.lib, members, 2, NULL, &fixture.group));
+    open_split();
+    world_add(.mr_mode = HMREG_MR_VIRT_ADDR);
+    assert_ok(hmreg_group_open(world.lib, world.nic, 2, NULL, &world.domain));
 }
 
 static int get(void *addr, size_t len, struct hmreg_mr **mr)
 {
-    struct hmreg_domain *domain = fixture.group ? fixture.group : fixture.script.domain;
-
-    return hmreg_mr_get(domain, addr, len, HMREG_ACCESS_ALL, mr);
+    return hmreg_mr_get(world.domain, addr, len, HMREG_ACCESS_ALL, mr);
 }
 
 static void flush(void)
 {
-    assert_ok(hmreg_domain_flush(fixture.group ? fixture.group : fixture.script.domain));
-    assert_int_equal(script.live, 0);
+    assert_ok(hmreg_domain_flush(world.domain));
+    assert_int_equal(world_live(WORLD_EACH), 0);
 }
 
 static void check_pieces(const struct hmreg_mr *mr, const char *addr)
@@ -92,7 +62,7 @@ static void check_peer(const struct hmreg_mr *mr, const char *host)
     size_t size = sizeof(token);
 
     assert_ok(hmreg_mr_pack(mr, token, &size));
-    assert_ok(hmreg_remote_open(fixture.script.domain, token, size, &remote));
+    assert_ok(hmreg_remote_open(world.nic[0], token, size, &remote));
     assert_ok(hmreg_remote_addr(remote, 4 * PAGE + 1, 9, &addr, &key));
     assert_int_equal(addr, (uintptr_t)host + 4 * PAGE + 1);
     assert_fails(hmreg_remote_addr(remote, 2 * PAGE - 1, 2, &addr, &key), -EXDEV, "at offset 8192");
@@ -105,38 +75,38 @@ TEST(get__longer_than_max_len__one_entry_of_pieces)
 {
     struct hmreg_mr *mr = NULL, *again = NULL, *inside = NULL;
 
-    open_fixture(NULL);
-    assert_ok(get(fixture.host, PAGES * PAGE, &mr));
-    assert_int_equal(script.count, 3);
-    check_pieces(mr, fixture.host);
-    check_peer(mr, fixture.host);
+    open_split();
+    assert_ok(get(world.host, PAGES * PAGE, &mr));
+    assert_int_equal(world_calls("reg"), 3);
+    check_pieces(mr, world.host);
+    check_peer(mr, world.host);
     assert_int_equal(test_info_of(mr).len, PAGES * PAGE);
     assert_true(test_info_of(mr).cached);
     for (int i = 0; i < 3; i++) { /* by the caches, then by the thread's table */
-        assert_ok(get(fixture.host, PAGES * PAGE, &again));
+        assert_ok(get(world.host, PAGES * PAGE, &again));
         assert_ptr_equal(again, mr);
         hmreg_mr_put(again);
     }
-    assert_ok(get(fixture.host + PAGE, 10, &inside));
+    assert_ok(get(world.host + PAGE, 10, &inside));
     assert_ptr_equal(inside, mr);
     hmreg_mr_put(inside);
-    assert_int_equal(script.count, 3);
+    assert_int_equal(world_calls("reg"), 3);
     hmreg_mr_put(mr);
     flush();
 }
 
 TEST(get__any_piece_changes__all_of_it_ends)
 {
-    open_fixture(NULL);
+    open_split();
     for (unsigned i = 0; i < PAGES; i++) {
         struct hmreg_mr *mr = NULL, *fresh = NULL;
 
-        script.count = 0;
-        assert_ok(get(fixture.host, PAGES * PAGE, &mr));
-        assert_ok(hmreg_invalidate(fixture.script.lib, fixture.host + i * PAGE, 1));
-        assert_ok(get(fixture.host, PAGES * PAGE, &fresh));
+        world_clear();
+        assert_ok(get(world.host, PAGES * PAGE, &mr));
+        world_change(world.host + i * PAGE, 1);
+        assert_ok(get(world.host, PAGES * PAGE, &fresh));
         assert_ptr_not_equal(fresh, mr);
-        assert_int_equal(script.count, 6);
+        assert_int_equal(world_calls("reg"), 6);
         hmreg_mr_put(mr);
         hmreg_mr_put(fresh);
         flush();
@@ -145,23 +115,22 @@ TEST(get__any_piece_changes__all_of_it_ends)
 
 TEST(get__device_memory__exported_once_and_found_by_identity)
 {
-    struct vendor *cuda = &vendors[HMREG_IFACE_CUDA];
     struct hmreg_mr *mr = NULL, *again = NULL;
     char *addr;
 
-    open_fixture(NULL);
-    addr = fixture.script.memory[0];
+    open_split();
+    addr = world.gpu[0];
     assert_ok(get(addr, PAGES * PAGE, &mr));
     check_pieces(mr, addr);
-    assert_int_equal(cuda->exports, 1);
+    assert_int_equal(world_calls("cuda.export"), 1);
     for (unsigned i = 0; i < 3; i++) {
-        assert_int_equal(script.calls[i].path, HMREG_PATH_DMABUF);
-        assert_int_equal(script.calls[i].dmabuf.offset, (uint64_t)i * 2 * PAGE);
+        assert_int_equal(world_call("reg", i)->path, HMREG_PATH_DMABUF);
+        assert_int_equal(world_call("reg", i)->dmabuf.offset, (uint64_t)i * 2 * PAGE);
     }
     assert_ok(get(addr, PAGES * PAGE, &again));
     assert_ptr_equal(again, mr);
     hmreg_mr_put(again);
-    vendor_renew(&cuda->claims[0]);
+    world_renew(addr);
     assert_ok(get(addr, PAGES * PAGE, &again));
     assert_ptr_not_equal(again, mr);
     hmreg_mr_put(mr);
@@ -171,26 +140,24 @@ TEST(get__device_memory__exported_once_and_found_by_identity)
 
 TEST(get__longer_than_max_len_of_a_domain_of_single_regions__msgsize)
 {
-    struct hmreg_domain_config single = {.size = sizeof(single), .flags = HMREG_DOMAIN_SINGLE};
     struct hmreg_mr_attr attr = {.size = sizeof(attr), .iov_count = 1, .access = HMREG_ACCESS_ALL};
     struct hmreg_mr *mr = NULL, *again = NULL;
     struct iovec ranges[2];
 
-    open_fixture(&single);
-    ranges[0] = (struct iovec){fixture.host, PAGE};
-    ranges[1] = (struct iovec){fixture.host, PAGES * PAGE};
+    world_open(.max_len = MAX_LEN, .domain.flags = HMREG_DOMAIN_SINGLE);
+    ranges[0] = (struct iovec){world.host, PAGE};
+    ranges[1] = (struct iovec){world.host, PAGES * PAGE};
     attr.iov = &ranges[1];
-    assert_fails(get(fixture.host, PAGES * PAGE, &mr), -EMSGSIZE, "HMREG_REG_PARTS");
-    assert_fails(hmreg_mr_get_attr(fixture.script.domain, &attr, 0, &mr), -EMSGSIZE,
-                 "HMREG_REG_PARTS");
-    assert_int_equal(script.count, 0);
-    assert_ok(hmreg_mr_get_attr(fixture.script.domain, &attr, HMREG_REG_PARTS, &mr));
-    check_pieces(mr, fixture.host);
+    assert_fails(get(world.host, PAGES * PAGE, &mr), -EMSGSIZE, "HMREG_REG_PARTS");
+    assert_fails(hmreg_mr_get_attr(world.nic[0], &attr, 0, &mr), -EMSGSIZE, "HMREG_REG_PARTS");
+    assert_int_equal(world_calls("reg"), 0);
+    assert_ok(hmreg_mr_get_attr(world.nic[0], &attr, HMREG_REG_PARTS, &mr));
+    check_pieces(mr, world.host);
     attr.iov = &ranges[0]; /* a get that may not have parts does not find it */
-    assert_ok(hmreg_mr_get_attr(fixture.script.domain, &attr, HMREG_REG_SINGLE, &again));
+    assert_ok(hmreg_mr_get_attr(world.nic[0], &attr, HMREG_REG_SINGLE, &again));
     assert_ptr_not_equal(again, mr);
     hmreg_mr_put(mr);
-    assert_ok(get(fixture.host, PAGE, &mr)); /* and asks for no more than the domain */
+    assert_ok(get(world.host, PAGE, &mr)); /* and asks for no more than the domain */
     assert_ptr_equal(again, mr);
     hmreg_mr_put(mr);
     hmreg_mr_put(again);
@@ -202,9 +169,9 @@ TEST(job__one_registration_asked_for__badflags)
     struct hmreg_mr_attr attr = {.size = sizeof(attr), .iov_count = 1, .access = HMREG_ACCESS_ALL};
     struct hmreg_job *job = NULL;
 
-    open_fixture(NULL);
-    attr.iov = &(struct iovec){fixture.host, PAGES * PAGE};
-    assert_fails(hmreg_job_start(fixture.script.domain, &attr, HMREG_REG_SINGLE, NULL, &job),
+    open_split();
+    attr.iov = &(struct iovec){world.host, PAGES * PAGE};
+    assert_fails(hmreg_job_start(world.nic[0], &attr, HMREG_REG_SINGLE, NULL, &job),
                  -HMREG_EBADFLAGS, "in pieces");
 }
 
@@ -214,16 +181,16 @@ TEST(get__on_a_group__the_same_pieces_on_each_rail)
     struct hmreg_mr *mr = NULL, *again = NULL;
 
     open_group();
-    assert_ok(get(fixture.script.memory[0], PAGES * PAGE, &mr));
-    check_pieces(hmreg_mr_rail(mr, 0), fixture.script.memory[0]);
-    check_pieces(hmreg_mr_rail(mr, 1), fixture.script.memory[0]);
-    assert_int_equal(vendors[HMREG_IFACE_CUDA].exports, 1);
-    assert_ok(get(fixture.script.memory[0], PAGES * PAGE, &again));
+    assert_ok(get(world.gpu[0], PAGES * PAGE, &mr));
+    check_pieces(hmreg_mr_rail(mr, 0), world.gpu[0]);
+    check_pieces(hmreg_mr_rail(mr, 1), world.gpu[0]);
+    assert_int_equal(world_calls("cuda.export"), 1);
+    assert_ok(get(world.gpu[0], PAGES * PAGE, &again));
     assert_ptr_equal(again, mr);
     hmreg_mr_put(again);
     hmreg_mr_put(mr);
     flush();
-    assert_int_equal(script.count, 6);
+    assert_int_equal(world_calls("reg"), 6);
 }
 
 TEST(get_attr__longer_than_max_len__each_piece_has_its_attributes)
@@ -239,18 +206,18 @@ TEST(get_attr__longer_than_max_len__each_piece_has_its_attributes)
                                  .iova = 1 << 20};
     struct hmreg_mr *mr = NULL, *again = NULL, *plain = NULL;
 
-    open_fixture(NULL);
-    range = (struct iovec){fixture.host, PAGES * PAGE};
-    assert_ok(hmreg_mr_get_attr(fixture.script.domain, &attr, 0, &mr));
-    assert_int_equal(script.count, 3);
+    open_split();
+    range = (struct iovec){world.host, PAGES * PAGE};
+    assert_ok(hmreg_mr_get_attr(world.nic[0], &attr, 0, &mr));
+    assert_int_equal(world_calls("reg"), 3);
     for (unsigned i = 0; i < 3; i++) {
-        assert_int_equal(script.calls[i].options.ordering, HMREG_ORDERING_STRICT);
-        assert_int_equal(script.calls[i].options.iova, (1 << 20) + i * 2 * PAGE);
+        assert_int_equal(world_call("reg", i)->ordering, HMREG_ORDERING_STRICT);
+        assert_int_equal(world_call("reg", i)->iova, (1 << 20) + i * 2 * PAGE);
     }
     assert_ptr_equal(hmreg_mr_context(mr), (void *)0x99);
-    assert_ok(hmreg_mr_get_attr(fixture.script.domain, &attr, 0, &again));
+    assert_ok(hmreg_mr_get_attr(world.nic[0], &attr, 0, &again));
     assert_ptr_equal(again, mr);
-    assert_ok(get(fixture.host, PAGES * PAGE, &plain));
+    assert_ok(get(world.host, PAGES * PAGE, &plain));
     assert_ptr_not_equal(plain, mr);
     hmreg_mr_put(mr);
     hmreg_mr_put(again);
@@ -265,31 +232,31 @@ TEST(get_attr__a_callers_dmabuf__its_parts)
         .size = sizeof(attr), .access = HMREG_ACCESS_ALL, .dmabuf = &dmabuf};
     struct hmreg_mr *mr = NULL, *again = NULL;
 
-    open_fixture(NULL);
+    open_split();
     dmabuf.fd = memfd_create("memory", MFD_CLOEXEC);
     assert_int_equal(ftruncate(dmabuf.fd, (PAGES + 1) * PAGE), 0);
-    assert_ok(hmreg_mr_get_attr(fixture.script.domain, &attr, HMREG_REG_DMABUF, &mr));
-    assert_int_equal(script.count, 3);
-    assert_int_equal(script.calls[2].dmabuf.offset, 5 * PAGE);
-    assert_int_equal(script.calls[2].dmabuf.length, PAGE);
-    assert_ok(hmreg_mr_get_attr(fixture.script.domain, &attr, HMREG_REG_DMABUF, &again));
+    assert_ok(hmreg_mr_get_attr(world.nic[0], &attr, HMREG_REG_DMABUF, &mr));
+    assert_int_equal(world_calls("reg"), 3);
+    assert_int_equal(world_call("reg", 2)->dmabuf.offset, 5 * PAGE);
+    assert_int_equal(world_call("reg", 2)->dmabuf.length, PAGE);
+    assert_ok(hmreg_mr_get_attr(world.nic[0], &attr, HMREG_REG_DMABUF, &again));
     assert_ptr_equal(again, mr);
     close(dmabuf.fd);
     hmreg_mr_put(mr);
-    assert_int_equal(script.live, 3);
+    assert_int_equal(world_live(0), 3);
     hmreg_mr_put(again);
-    assert_int_equal(script.live, 0); /* its policy is last put */
+    assert_int_equal(world_live(0), 0); /* its policy is last put */
     flush();
 }
 
 static void check_refreshed(const struct iovec *parts, unsigned count)
 {
-    assert_int_equal(script.refreshes, count);
+    assert_int_equal(world_calls("refresh"), count);
     for (unsigned i = 0; i < count; i++) {
-        assert_ptr_equal(script.refreshed[i].iov_base, parts[i].iov_base);
-        assert_int_equal(script.refreshed[i].iov_len, parts[i].iov_len);
+        assert_ptr_equal(world_call("refresh", i)->addr, parts[i].iov_base);
+        assert_int_equal(world_call("refresh", i)->len, parts[i].iov_len);
     }
-    script.refreshes = 0;
+    world_clear();
 }
 
 /* Each piece is refreshed by what it has of the part; nothing is if the part leaves the region. */
@@ -298,8 +265,8 @@ TEST(refresh__a_part_that_crosses_pieces__of_each_piece)
     struct hmreg_mr *mr = NULL;
     char *host;
 
-    open_fixture(NULL);
-    host = fixture.host;
+    open_split();
+    host = world.host;
     assert_ok(get(host, PAGES * PAGE, &mr));
     assert_ok(hmreg_mr_refresh(mr, &(struct iovec){host + 10, PAGES * PAGE - 20}, 1, 0));
     check_refreshed((struct iovec[]){{host + 10, 2 * PAGE - 10},
@@ -320,12 +287,12 @@ TEST(refresh__a_part_that_crosses_ranges__of_each_range)
     struct hmreg_mr *mr = NULL;
     struct iovec iov[2];
 
-    open_fixture(NULL);
-    iov[0] = (struct iovec){fixture.host + 100, 50};
-    iov[1] = (struct iovec){fixture.host, 100};
-    assert_ok(hmreg_mr_regv(fixture.script.domain, iov, 2, HMREG_ACCESS_ALL, 0, 5, 0, &mr, NULL));
-    assert_ok(hmreg_mr_refresh(mr, &(struct iovec){fixture.host + 90, 20}, 1, 0));
-    check_refreshed((struct iovec[]){{fixture.host + 90, 10}, {fixture.host + 100, 10}}, 2);
+    open_split();
+    iov[0] = (struct iovec){world.host + 100, 50};
+    iov[1] = (struct iovec){world.host, 100};
+    assert_ok(hmreg_mr_regv(world.nic[0], iov, 2, HMREG_ACCESS_ALL, 0, 5, 0, &mr, NULL));
+    assert_ok(hmreg_mr_refresh(mr, &(struct iovec){world.host + 90, 20}, 1, 0));
+    check_refreshed((struct iovec[]){{world.host + 90, 10}, {world.host + 100, 10}}, 2);
     assert_ok(hmreg_mr_close(mr));
 }
 
@@ -336,12 +303,11 @@ TEST(get__a_piece_fails__nothing_stays)
     for (unsigned nth = 1; nth <= 3; nth++) {
         struct hmreg_mr *mr = (void *)1;
 
-        open_fixture(NULL);
-        script.fail[HMREG_PATH_SYSTEM] = -EIO;
-        script.fail_index = nth;
-        assert_fails(get(fixture.host, PAGES * PAGE, &mr), -EIO, "script");
+        open_split();
+        world_fail("reg", nth, 0, -EIO);
+        assert_fails(get(world.host, PAGES * PAGE, &mr), -EIO, "asked to fail");
         assert_ptr_equal(mr, (void *)1);
-        assert_int_equal(script.live, 0);
+        assert_int_equal(world_live(0), 0);
         test_finish();
     }
 }
@@ -358,7 +324,7 @@ TEST(get__each_allocation_fails__nothing_stays)
         fds = test_count_fds();
         allocations = 0;
         failing = nth;
-        rc = get(fixture.script.memory[0], PAGES * PAGE, &mr);
+        rc = get(world.gpu[0], PAGES * PAGE, &mr);
         failing = 0;
         assert_true(!rc || rc == -ENOMEM);
         failed += rc != 0;
@@ -375,19 +341,16 @@ TEST(get__more_pieces_than_a_region_has__msgsize_before_any_question)
     uint64_t most = (uint64_t)HMREG_SEGMENTS_MAX * 2 * PAGE;
     struct hmreg_mr *mr = (void *)1;
     char *far = (char *)(UINT64_C(1) << 40);
-    struct iovec iov = {far, most + 1};
-    struct request request = {.iov = &iov, .count = 1};
 
-    open_fixture(NULL);
-    vendors[HMREG_IFACE_CUDA].resolves = 0;
+    open_split();
     assert_fails(get(far, most + 1, &mr), -EMSGSIZE, "max_len is 8292");
     assert_non_null(strstr(hmreg_last_error()->text, "1024 pieces of 8192 bytes"));
     assert_non_null(strstr(hmreg_last_error()->text, "hmreg_mr_reg_large()"));
     assert_ptr_equal(mr, (void *)1);
-    assert_int_equal(script.count, 0);
-    assert_int_equal(vendors[HMREG_IFACE_CUDA].resolves, 0);
-    iov.iov_len = most;
-    assert_ok(layout_check_length(fixture.script.domain, &request));
+    assert_string_equal(world_log(), "");
+    assert_ok(get(far, most, &mr));
+    assert_int_equal(world_calls("reg"), HMREG_SEGMENTS_MAX);
+    hmreg_mr_put(mr);
 }
 
 TEST_MAIN()

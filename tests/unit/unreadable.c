@@ -3,12 +3,9 @@
  * Memory that no runtime knows and the process cannot read: no query calls it host memory, a domain
  * with HMREG_MR_ALLOCATED refuses it, and another registers it, warns once, and explains it.
  */
-#include "tests/support/queries.h"
-#include "tests/support/script.h"
-#include "tests/support/vendors.h"
+#include "tests/support/world.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 static char said[1024];
 static unsigned warnings;
@@ -21,38 +18,28 @@ static void take(enum hmreg_log_level level, const char *text, void *context)
     snprintf(said, sizeof(said), "%s", text);
 }
 
-static struct hmreg *lib;
 static struct hmreg_domain *strict, *lax; /* with HMREG_MR_ALLOCATED and without */
 static char *pages;                       /* three: readable, without rights, not mapped */
 static size_t page;
 
-static void open_all(enum hmreg_monitor monitor, bool logs)
+static void unmap(void)
 {
-    struct hmreg_config config = {
-        .size = sizeof(config), .monitor = monitor, .log = logs ? take : NULL};
-    struct provider_caps caps = script_caps;
-
-    vendors_reset();
-    script = (struct script){.times = -1, .unmapped = true};
-    page = (size_t)sysconf(_SC_PAGESIZE);
-    warnings = 0;
-    pages = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(pages, MAP_FAILED);
-    assert_int_equal(mprotect(pages + page, page, PROT_NONE), 0);
-    assert_int_equal(munmap(pages + 2 * page, page), 0);
-    assert_ok(hmreg_open(&config, &lib));
-    caps.mr_mode |= HMREG_MR_ALLOCATED;
-    assert_ok(hmreg_domain_create(lib, &script_ops, &caps, NULL, NULL, &strict));
-    caps.mr_mode &= ~(uint64_t)HMREG_MR_ALLOCATED;
-    assert_ok(hmreg_domain_create(lib, &script_ops, &caps, NULL, NULL, &lax));
+    munmap(pages, 3 * page);
 }
 
-static void close_all(void)
+static void open_all(enum hmreg_monitor monitor)
 {
-    assert_ok(hmreg_domain_close(strict));
-    assert_ok(hmreg_domain_close(lax));
-    assert_ok(hmreg_close(lib));
-    munmap(pages, 3 * page);
+    struct hmreg_config config = {.size = sizeof(config), .monitor = monitor, .log = take};
+
+    page = (size_t)sysconf(_SC_PAGESIZE);
+    warnings = 0;
+    pages = test_map(3 * page);
+    test_after(unmap);
+    assert_int_equal(mprotect(pages + page, page, PROT_NONE), 0);
+    assert_int_equal(munmap(pages + 2 * page, page), 0);
+    world_open(.library = &config, .mr_mode = HMREG_MR_VIRT_ADDR | HMREG_MR_ALLOCATED);
+    strict = world.domain;
+    lax = world_add(.mr_mode = HMREG_MR_VIRT_ADDR);
 }
 
 /* What is queried and registered in each case. */
@@ -69,7 +56,7 @@ static void check_refused(size_t index)
     struct hmreg_mem_info info = {.size = sizeof(info), .iface = HMREG_IFACE_CUDA};
     struct hmreg_mr *mr = NULL;
 
-    assert_int_equal(hmreg_query(lib, at, len, &info), -EFAULT);
+    assert_int_equal(hmreg_query(world.lib, at, len, &info), -EFAULT);
     assert_int_equal(info.iface, HMREG_IFACE_CUDA);
     assert_int_equal(hmreg_mr_reg(strict, at, len, HMREG_SEND, 0, 0, 0, &mr, NULL), -EFAULT);
     assert_int_equal(hmreg_mr_get(strict, at, len, HMREG_SEND, &mr), -EFAULT);
@@ -80,19 +67,19 @@ TEST(query_and_allocated__refused)
 {
     struct hmreg_mem_info info = {.size = sizeof(info)};
 
-    open_all(HMREG_MONITOR_DISABLED, false);
+    open_all(HMREG_MONITOR_DISABLED);
     for (size_t i = 0; i < CASES; i++)
         check_refused(i);
-    assert_fails(hmreg_query(lib, pages, 2 * page, &info), -EFAULT, "no runtime knows the memory");
-    assert_ok(hmreg_query(lib, pages, page, &info));
+    assert_fails(hmreg_query(world.lib, pages, 2 * page, &info), -EFAULT,
+                 "no runtime knows the memory");
+    assert_ok(hmreg_query(world.lib, pages, page, &info));
     assert_int_equal(info.flags, HMREG_MEM_INFO_CPU_ACCESS);
-    close_all();
 }
 
 /* Registers, or gets, each case's range where it is permitted. */
 static void check_taken(enum hmreg_monitor monitor, bool gets)
 {
-    open_all(monitor, true);
+    open_all(monitor);
     for (size_t i = 0; i < CASES; i++) {
         char *at = pages + cases[i].first * page;
         size_t len = cases[i].count * page;
@@ -110,7 +97,6 @@ static void check_taken(enum hmreg_monitor monitor, bool gets)
             assert_ok(hmreg_mr_close(mr));
     }
     assert_non_null(strstr(said, "registered as host memory, though no runtime knows"));
-    close_all();
 }
 
 TEST(reg__permitted__one_warning_and_explained)
@@ -132,14 +118,13 @@ TEST(readable_memory__nothing_said)
 {
     struct hmreg_mr *mr;
 
-    open_all(HMREG_MONITOR_DISABLED, true);
+    open_all(HMREG_MONITOR_DISABLED);
     assert_ok(hmreg_mr_reg(lax, pages, page, HMREG_SEND, 0, 0, 0, &mr, NULL));
     assert_string_equal(test_why_of(mr).uncached_why, "");
     assert_ok(hmreg_mr_close(mr));
     assert_ok(hmreg_mr_get(lax, pages, page, HMREG_SEND, &mr));
     hmreg_mr_put(mr);
     assert_int_equal(warnings, 0);
-    close_all();
 }
 
 /* What a runtime knows is its memory, however the CPU may access it. */
@@ -147,18 +132,16 @@ TEST(runtimes_memory__until_it_is_freed)
 {
     enum hmreg_mem_kind kinds[] = {HMREG_MEM_DEVICE, HMREG_MEM_MANAGED};
 
-    open_all(HMREG_MONITOR_DISABLED, true);
+    open_all(HMREG_MONITOR_DISABLED);
     for (int i = 0; i < 2; i++) {
-        char *memory = vendor_memory(HMREG_IFACE_CUDA, 0, kinds[i], page);
+        char *memory = world_memory(HMREG_IFACE_CUDA, 0, kinds[i], page);
         struct hmreg_mem_info info = {.size = sizeof(info)};
 
-        assert_ok(hmreg_query(lib, memory, page, &info));
+        assert_ok(hmreg_query(world.lib, memory, page, &info));
         assert_int_equal(info.iface, HMREG_IFACE_CUDA);
         assert_int_equal(info.kind, kinds[i]);
-        vendor_memory_free(memory);
     }
     assert_int_equal(warnings, 0);
-    close_all();
 }
 
 TEST_MAIN()

@@ -2,13 +2,11 @@
  * The verbs provider and the options of one registration, against a fake libibverbs: what the
  * device is asked for on each path, how an option overrides the domain's flag, and what is refused
  * before the device is asked. */
-#include "providers/verbs/verbs_peers.h"
-#include "tests/support/queries.h"
-#include "tests/unit/verbs_fixture.h"
+#include "providers/verbs/verbs_peers.h" /* it defines these functions */
+#include "tests/support/world_verbs.h"
 
 #include <hmreg/verbs.h>
 
-#define BYTES  DEVICE_BYTES
 #define PLACE  4099       /* of the region in the memory */
 #define SECRET (1u << 27) /* an optional bit that no header names yet */
 
@@ -23,13 +21,16 @@ const char *peers_remedy(enum hmreg_iface iface)
     return "";
 }
 
-static _Alignas(BYTES) char host[BYTES];
-
 static void begin(void)
 {
-    verbs_begin();
+    world_open(.fabric = &world_verbs, .later = true);
     fake_verbs.odp = true;
     fake_verbs.takes = IBV_ACCESS_OPTIONAL_RANGE | IBV_ACCESS_ON_DEMAND;
+}
+
+static void open_with(uint32_t flags)
+{
+    world_add(.fabric = &world_verbs, .domain.flags = flags);
 }
 
 static int reg(const void *addr, struct hmreg_mr_attr attr, struct hmreg_mr **mr)
@@ -40,7 +41,7 @@ static int reg(const void *addr, struct hmreg_mr_attr attr, struct hmreg_mr **mr
     attr.iov = &iov;
     attr.iov_count = 1;
     attr.access = HMREG_REMOTE_WRITE;
-    return hmreg_mr_regattr(fixture.domain, &attr, 0, mr);
+    return hmreg_mr_regattr(world.domain, &attr, 0, mr);
 }
 
 #define PLAIN (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
@@ -51,11 +52,11 @@ static unsigned asked(struct hmreg_mr_attr attr)
     struct hmreg_mr *mr = NULL;
     unsigned access;
 
-    assert_ok(reg(fixture.there + PLACE, attr, &mr));
+    assert_ok(reg(world.gpu[1] + PLACE, attr, &mr));
     access = fake_verbs.access;
     assert_int_not_equal(fake_verbs.fd, -1);
     assert_ok(hmreg_mr_close(mr));
-    assert_ok(reg(host + PLACE, attr, &mr));
+    assert_ok(reg(world.host + PLACE, attr, &mr));
     assert_int_equal(fake_verbs.access & ~(unsigned)IBV_ACCESS_ON_DEMAND, access);
     access = fake_verbs.access;
     assert_ok(hmreg_mr_close(mr));
@@ -63,22 +64,15 @@ static unsigned asked(struct hmreg_mr_attr attr)
     return access & ~(unsigned)PLAIN;
 }
 
-static int refused(const void *addr, struct hmreg_mr_attr attr)
+/* Before the device is asked. */
+static void refused(const void *addr, struct hmreg_mr_attr attr, int code, const char *words)
 {
     struct hmreg_mr *mr = (void *)1;
     unsigned regs = fake_verbs.regs;
-    int rc = reg(addr, attr, &mr);
 
-    assert_int_not_equal(rc, 0);
+    assert_fails(reg(addr, attr, &mr), code, words);
     assert_ptr_equal(mr, (void *)1);
     assert_int_equal(fake_verbs.regs, regs);
-    return rc;
-}
-
-static void says(const char *words)
-{
-    if (!strstr(hmreg_last_error()->text, words))
-        fail_msg("\"%s\" is without \"%s\"", hmreg_last_error()->text, words);
 }
 
 /* ---- ordering --------------------------------------------------------------------------- */
@@ -92,7 +86,7 @@ TEST(ordering__each_value__overrides_the_domains)
 
     for (int of_domain = 0; of_domain < 2; of_domain++) {
         begin();
-        verbs_open_with(of_domain ? HMREG_VERBS_RELAXED_ORDERING : 0);
+        open_with(of_domain ? HMREG_VERBS_RELAXED_ORDERING : 0);
         assert_int_equal(asked(standard), of_domain ? relaxed : 0);
         assert_int_equal(asked(strict), 0);
         assert_int_equal(asked(loose), relaxed);
@@ -108,7 +102,7 @@ TEST(atomics__each_value__overrides_the_domains)
 
     for (int of_domain = 0; of_domain < 2; of_domain++) {
         begin();
-        verbs_open_with(of_domain ? HMREG_VERBS_ATOMICS : 0);
+        open_with(of_domain ? HMREG_VERBS_ATOMICS : 0);
         assert_int_equal(asked((struct hmreg_mr_attr){.atomics = HMREG_CHOICE_DEFAULT}),
                          of_domain ? atomic : 0);
         assert_int_equal(asked((struct hmreg_mr_attr){.atomics = HMREG_CHOICE_OFF}), 0);
@@ -127,13 +121,13 @@ TEST(atomics__if_possible__where_the_device_has_them)
     for (int has = 0; has < 2; has++) {
         begin();
         fake_verbs.limits.atomic_cap = has ? IBV_ATOMIC_HCA : IBV_ATOMIC_NONE;
-        verbs_open_with(0);
+        open_with(0);
         assert_int_equal(asked(possible), has ? atomic : 0);
         assert_int_equal(asked(usual), 0);
         test_finish();
         begin();
         fake_verbs.limits.atomic_cap = has ? IBV_ATOMIC_HCA : IBV_ATOMIC_NONE;
-        verbs_open_with(HMREG_VERBS_ATOMICS_IF_POSSIBLE);
+        open_with(HMREG_VERBS_ATOMICS_IF_POSSIBLE);
         assert_int_equal(asked(usual), has ? atomic : 0);
         test_finish();
     }
@@ -148,11 +142,11 @@ TEST(on_demand__each_value__overrides_the_domains)
 
     for (int of_domain = 0; of_domain < 2; of_domain++) {
         begin();
-        verbs_open_with(of_domain ? HMREG_VERBS_ON_DEMAND : 0);
+        open_with(of_domain ? HMREG_VERBS_ON_DEMAND : 0);
         assert_int_equal(asked((struct hmreg_mr_attr){.on_demand = HMREG_CHOICE_DEFAULT}),
                          of_domain ? odp : 0);
         assert_int_equal(asked((struct hmreg_mr_attr){.on_demand = HMREG_CHOICE_OFF}), 0);
-        assert_ok(reg(host, (struct hmreg_mr_attr){.on_demand = HMREG_CHOICE_ON}, &mr));
+        assert_ok(reg(world.host, (struct hmreg_mr_attr){.on_demand = HMREG_CHOICE_ON}, &mr));
         assert_int_equal(fake_verbs.access, PLAIN | odp);
         assert_ok(hmreg_mr_close(mr));
         test_finish();
@@ -165,9 +159,9 @@ TEST(on_demand__device_without__opnotsupp)
 
     begin();
     fake_verbs.odp = false;
-    verbs_open_with(HMREG_VERBS_ON_DEMAND); /* the domain's flag is a wish */
-    assert_int_equal(refused(host, on), -EOPNOTSUPP);
-    says("on_demand is 2 (on), which fake0 does not do; accepted: 0 (default), 1 (off)");
+    open_with(HMREG_VERBS_ON_DEMAND); /* the domain's flag is a wish */
+    refused(world.host, on, -EOPNOTSUPP,
+            "on_demand is 2 (on), which fake0 does not do; accepted: 0 (default), 1 (off)");
 }
 
 TEST(on_demand__if_possible__host_memory_where_the_device_does)
@@ -178,11 +172,11 @@ TEST(on_demand__if_possible__host_memory_where_the_device_does)
     for (int has = 0; has < 2; has++) {
         begin();
         fake_verbs.odp = has;
-        verbs_open_with(0);
-        assert_ok(reg(host, possible, &mr));
+        open_with(0);
+        assert_ok(reg(world.host, possible, &mr));
         assert_int_equal(fake_verbs.access, PLAIN | (has ? IBV_ACCESS_ON_DEMAND : 0));
         assert_ok(hmreg_mr_close(mr));
-        assert_ok(reg(fixture.there, possible, &mr));
+        assert_ok(reg(world.gpu[1], possible, &mr));
         assert_ok(hmreg_mr_close(mr));
         test_finish();
     }
@@ -196,9 +190,9 @@ TEST(on_demand__device_memory__opnotsupp_on_each_path)
     for (int i = 0; i < 2; i++) {
         begin();
         fake_verbs.dmabuf_probe = probes[i];
-        verbs_open_with(0);
-        assert_int_equal(refused(fixture.there, on), -EOPNOTSUPP);
-        says("on_demand is 2 (on), but this is device memory (cuda)");
+        open_with(0);
+        refused(world.gpu[1], on, -EOPNOTSUPP,
+                "on_demand is 2 (on), but this is device memory (cuda)");
         test_finish();
     }
 }
@@ -210,7 +204,7 @@ TEST(optional_access__passed_to_the_device)
     const struct hmreg_mr_attr wanted = {.optional_access = SECRET};
 
     begin();
-    verbs_open_with(0);
+    open_with(0);
     assert_int_equal(asked(wanted), SECRET);
     fake_verbs.takes = 0; /* optional: the device need not take them */
     assert_int_equal(asked(wanted), 0);
@@ -239,7 +233,7 @@ static void registered_at(const char *memory, uint64_t iova)
     assert_int_equal(test_info_of(mr).addr, (uintptr_t)memory);
     assert_int_equal(test_info_of(mr).local_addr, iova);
     assert_ok(hmreg_mr_pack(mr, token, &size));
-    assert_ok(hmreg_remote_open(fixture.domain, token, size, &remote));
+    assert_ok(hmreg_remote_open(world.domain, token, size, &remote));
     assert_ok(hmreg_remote_addr(remote, 4999, 1, &addr, &key));
     assert_int_equal(addr, iova + 4999);
     assert_int_equal(key, hmreg_mr_head_of(mr)->keys->rkey);
@@ -253,20 +247,20 @@ static void registered_at(const char *memory, uint64_t iova)
 TEST(iova__host_memory__the_devices_address)
 {
     begin();
-    verbs_open_with(0);
-    registered_at(host, 0);
-    assert_ptr_equal(fake_verbs.addr, host);
-    registered_at(host + PLACE, 0x123000 + PLACE % 4096);
-    assert_ptr_equal(fake_verbs.addr, host + PLACE);
-    registered_at(host + 4096, UINT64_MAX - 8191); /* ends before the last */
+    open_with(0);
+    registered_at(world.host, 0);
+    assert_ptr_equal(fake_verbs.addr, world.host);
+    registered_at(world.host + PLACE, 0x123000 + PLACE % 4096);
+    assert_ptr_equal(fake_verbs.addr, world.host + PLACE);
+    registered_at(world.host + 4096, UINT64_MAX - 8191); /* ends before the last */
 }
 
 TEST(iova__dmabuf__the_devices_address)
 {
     begin();
-    verbs_open_with(0);
-    registered_at(fixture.there, 0);
-    registered_at(fixture.there + PLACE, 0x123000 + PLACE % 4096);
+    open_with(0);
+    registered_at(world.gpu[1], 0);
+    registered_at(world.gpu[1] + PLACE, 0x123000 + PLACE % 4096);
     assert_int_equal(fake_verbs.offset, PLACE);
     assert_int_not_equal(fake_verbs.fd, -1);
 }
@@ -275,10 +269,10 @@ TEST(iova__peer_memory__the_devices_address)
 {
     begin();
     fake_verbs.dmabuf_probe = EOPNOTSUPP;
-    verbs_open_with(0);
-    registered_at(fixture.there, 0);
-    registered_at(fixture.there + PLACE, 0x123000 + PLACE % 4096);
-    assert_ptr_equal(fake_verbs.addr, fixture.there + PLACE);
+    open_with(0);
+    registered_at(world.gpu[1], 0);
+    registered_at(world.gpu[1] + PLACE, 0x123000 + PLACE % 4096);
+    assert_ptr_equal(fake_verbs.addr, world.gpu[1] + PLACE);
     assert_int_equal(fake_verbs.fd, -1);
 }
 
@@ -287,10 +281,10 @@ TEST(iova__another_place_in_its_page__inval_on_each_path)
     for (int i = 0; i < 3; i++) {
         begin();
         fake_verbs.dmabuf_probe = i == 2 ? EOPNOTSUPP : EBADF;
-        verbs_open_with(0);
-        assert_int_equal(refused((i ? fixture.there : host) + PLACE, at(0)), -EINVAL);
-        says("iova is 0, 0 bytes into a page, and the memory begins 3 bytes into one; accepted "
-             "are multiples of 4096 plus 3");
+        open_with(0);
+        refused((i ? world.gpu[1] : world.host) + PLACE, at(0), -EINVAL,
+                "iova is 0, 0 bytes into a page, and the memory begins 3 bytes into one; accepted "
+                "are multiples of 4096 plus 3");
         test_finish();
     }
 }
@@ -299,17 +293,16 @@ TEST(iova__soft_iwarp__refused_since_its_driver_ignores_it)
 {
     begin();
     fake_verbs.limits.vendor_id = 0x626d74;
-    verbs_open_with(0);
-    assert_int_equal(refused(host, at(0x123000)), -EOPNOTSUPP);
-    says("lets no caller choose the address");
+    open_with(0);
+    refused(world.host, at(0x123000), -EOPNOTSUPP, "lets no caller choose the address");
 }
 
 TEST(iova__wraps__inval)
 {
     begin();
-    verbs_open_with(0);
-    assert_int_equal(refused(host, at(UINT64_MAX - 4095)), -EINVAL);
-    says("iova is 0xfffffffffffff000: the region's bytes would wrap");
+    open_with(0);
+    refused(world.host, at(UINT64_MAX - 4095), -EINVAL,
+            "iova is 0xfffffffffffff000: the region's bytes would wrap");
 }
 
 TEST_MAIN()

@@ -2,8 +2,8 @@
  * Data direct in the verbs provider, on a simulated libibverbs and a simulated libmlx5 that is
  * loaded as libibverbs loads its drivers: what each version of it and each NIC answers. */
 #include "providers/verbs/verbs_direct.h"
-#include "tests/support/fake/mlx5.h"
-#include "tests/support/fake/pcie.h"
+#include "simulated/engine/pcie.h"
+#include "simulated/nic/mlx5.h"
 #include "tests/support/queries.h"
 #include "tests/unit/verbs_fixture.h"
 

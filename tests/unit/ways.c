@@ -4,8 +4,8 @@
  * others are chosen, the reason of each refusal, and what a group exports for them.
  */
 #include "core/context/ways.h"
+#include "simulated/engine/pcie.h"
 #include "tests/support/failing_allocation.h"
-#include "tests/support/fake/pcie.h"
 #include "tests/support/queries.h"
 #include "tests/support/script.h"
 #include "tests/support/vendors.h"

@@ -8,7 +8,7 @@
 
 #ifdef HMREG_HAVE_CUDA_H
 
-#include "tests/support/fake/cuda_entries.h"
+#include "simulated/cuda/cuda_entries.h"
 
 #include <cuda.h>
 

@@ -34,7 +34,7 @@
 #define cuda_resource        CUdevResource_st
 #define cuda_resources       CUdevResourceDesc_st
 #define CUDA_API_VENDORS_STRUCTS
-#include "tests/support/fake/cuda_entries.h"
+#include "simulated/cuda/cuda_entries.h"
 
 #define REDECLARE(member, name, parameters) unsigned name parameters;
 CUDA_ENTRIES(REDECLARE, REDECLARE)

@@ -13,8 +13,8 @@
 
 #include "core/base/error.h"
 #include "core/contract/hmem.h"
-#include "tests/support/fake/cuda_entries.h"
-#include "tests/support/fake/fake.h"
+#include "simulated/cuda/cuda_entries.h"
+#include "simulated/engine/fake.h"
 #include "tests/support/test.h"
 
 extern const struct hmem_ops hmem_cuda_ops;

@@ -26,7 +26,7 @@ static const char *application(void)
 
 #define FAKE                                                                                       \
     {                                                                                              \
-        .iface = HMREG_IFACE_CUDA, .devices = 2, .library = "/fakes/cuda",                         \
+        .iface = HMREG_IFACE_CUDA, .devices = 2, .library = "/simulated/cuda",                         \
         .application = application, .fault = "HMREG_FAKE_FAIL", .fault_value = "cuInit:100:0:1",   \
         .fault_why = "CUDA_ERROR_NO_DEVICE"                                                        \
     }

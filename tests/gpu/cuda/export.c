@@ -2,8 +2,8 @@
  *
  * Exports of virtual memory in pieces, and possible driver responses to an export.
  */
+#include "simulated/engine/pcie.h"
 #include "tests/gpu/cuda/driver.h"
-#include "tests/support/fake/pcie.h"
 
 #define MIB 1048576ul
 

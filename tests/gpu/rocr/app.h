@@ -10,7 +10,7 @@
 #include "core/base/error.h"
 #include "core/contract/hmem.h"
 #include "hmem/rocr/rocr_abi.h"
-#include "tests/support/fake/fake.h"
+#include "simulated/engine/fake.h"
 #include "tests/support/test.h"
 
 extern const struct hmem_ops hmem_rocr_ops;

@@ -59,7 +59,7 @@ static void need_libhsakmt(void)
 #define NO_KFD "hsa_init found no AMD GPU driver: there is no /dev/kfd"
 #define FAKE                                                                                       \
     {                                                                                              \
-        .iface = HMREG_IFACE_ROCR, .devices = 2, .library = "/fakes/rocr",                         \
+        .iface = HMREG_IFACE_ROCR, .devices = 2, .library = "/simulated/rocr",                         \
         .application = application, .fault = "HMREG_FAKE_FAIL",                                    \
         .fault_value = "hsa_init:0x1008:0:1", .fault_why = "hsa_init found no AMD GPU"             \
     }

@@ -69,7 +69,7 @@ TEST(open__real_runtime__devices_and_version)
 
     ops->runtime(rocr, &runtime);
     assert_int_equal(strncmp(runtime.version, "HSA 1.", 6), 0);
-    assert_null(strstr(runtime.library, "/fakes/"));
+    assert_null(strstr(runtime.library, "/simulated/"));
     if (exports)
         assert_string_equal(runtime.lacks, "");
     else

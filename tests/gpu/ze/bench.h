@@ -7,7 +7,7 @@
 #define TESTS_ZE_BENCH_H
 
 #include "core/contract/hmem.h"
-#include "tests/support/fake/fake.h"
+#include "simulated/engine/fake.h"
 #include "tests/support/test.h"
 
 #include <level_zero/ze_api.h>

@@ -81,7 +81,7 @@ TEST(open__intels_driver__devices_described_and_hooked)
     if (!entry_hooks_refusal())
         assert_true(ze->watch(self, addr, LEN, &range, NULL));
     ze->runtime(self, &runtime);
-    assert_null(strstr(runtime.library, "/fakes/"));
+    assert_null(strstr(runtime.library, "/simulated/"));
     assert_string_equal(runtime.lacks, ""); /* contexts see each other's memory */
     if (!entry_hooks_refusal())
         assert_string_equal(runtime.unreported, "imported host memory (programs unmap it)");

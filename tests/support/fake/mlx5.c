@@ -2,7 +2,7 @@
  *
  * See mlx5.h. Of a device that is no NIC of mlx5 the calls answer EOPNOTSUPP, as the real ones do.
  */
-#include "tests/support/fake/mlx5.h"
+#include "simulated/nic/mlx5.h"
 
 #include <errno.h>
 

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * The contract of hmreg_mr_get() in rows: arguments and state, result, error, and every call that
+ * it makes of vendors and NICs. Each row has a world of its own. A get that fails changes nothing:
+ * neither its output, nor what is registered, nor the descriptors that are open.
+ */
+#include "tests/support/world.h"
+
+#include <hmreg/suspend.h>
+
+#define LEN  4096u
+#define BOTH HMREG_ACCESS_REMOTE /* the rights of most rows */
+
+/* No runtime is spared: memory is the system's after each has said so. */
+#define ASKED     "cuda.resolve rocr.resolve ze.resolve "
+#define ASKED_GPU ASKED "cuda.watch "
+/* The identity is compared with that of before. */
+#define REGISTERED ASKED_GPU "cuda.export nic0.reg cuda.identity"
+
+struct row {
+    const char *circumstance;
+    struct world_as as;
+    void (*before)(void); /* brings about the state; NULL: nothing is cached */
+    bool no_domain, no_mr;
+    enum { HOST, GPU, ADDRESS } of; /* at is an offset in world.host, world.gpu[1], or an address */
+    uint64_t at, len, access;
+    int result;
+    const char *words; /* of the error */
+    uint64_t key;      /* of the region: the number of the registration */
+    const char *calls;
+};
+
+#define GET(where, offset, length, rights)                                                         \
+    .of = (where), .at = (offset), .len = (length), .access = (rights)
+#define FAILS(code, text, log) .result = (code), .words = (text), .calls = (log)
+#define RETURNS(number, log)   .key = (number), .calls = (log)
+
+/* ---- arguments: refused before a runtime or a NIC is asked ------------------------------ */
+
+static const struct row arguments[] = {
+    {"domain is NULL", .no_domain = true, GET(HOST, 0, LEN, BOTH),
+     FAILS(-EINVAL, "domain is NULL", "")},
+    {"mr is NULL", .no_mr = true, GET(HOST, 0, LEN, BOTH), FAILS(-EINVAL, "mr is NULL", "")},
+    {"addr is NULL", GET(ADDRESS, 0, LEN, BOTH), FAILS(-EINVAL, "addr is NULL", "")},
+    {"len is 0", GET(HOST, 0, 0, BOTH), FAILS(-EINVAL, "len is 0", "")},
+    {"len is 0, of the device", GET(GPU, 0, 0, BOTH), FAILS(-EINVAL, "len is 0", "")},
+    {"the range wraps", GET(HOST, 0, SIZE_MAX, BOTH), FAILS(-EINVAL, "wraps", "")},
+    {"the range ends with the last byte", GET(ADDRESS, UINTPTR_MAX - 10, 11, BOTH),
+     FAILS(-EINVAL, "wraps", "")},
+    {"access is 0", GET(HOST, 0, LEN, 0), FAILS(-EINVAL, "access is 0", "")},
+    {"access has an unknown bit", GET(HOST, 0, LEN, BOTH | 1), FAILS(-EINVAL, "unknown bits", "")},
+    {"longer than 1024 pieces", .as = {.max_len = 1u << 20}, GET(HOST, 0, (1u << 30) + 1, BOTH),
+     FAILS(-EMSGSIZE, "1024 pieces of 1048576 bytes", "")},
+    {"longer than max_len, of a domain of single regions",
+     .as = {.max_len = LEN, .domain.flags = HMREG_DOMAIN_SINGLE}, GET(HOST, 0, LEN + 1, BOTH),
+     FAILS(-EMSGSIZE, "HMREG_REG_PARTS", "")},
+};
+
+/* ---- host memory ------------------------------------------------------------------------ */
+
+static void get_it(void)
+{
+    world_key(world.host, 2 * LEN);
+}
+
+static void get_behind(void)
+{
+    world_key(world.host + 1, LEN);
+}
+
+static void get_it_and_a_part(void)
+{
+    get_it();
+    world_key(world.host, LEN);
+}
+
+static void get_by_claim(void)
+{
+    struct hmreg_mr *mr = NULL;
+
+    assert_ok(hmreg_mr_get(world.domain, world.host, 2 * LEN, BOTH | HMREG_GET_HOST, &mr));
+    hmreg_mr_put(mr);
+}
+
+static void get_and_change(void)
+{
+    get_it();
+    world_change(world.host + 2 * LEN - 1, 1);
+}
+
+static void get_and_fill(void)
+{
+    get_it();
+    world_fail("reg", 1, 0, -ENOMEM);
+}
+
+static void suspend(void)
+{
+    assert_ok(hmreg_suspend(world.lib, world.host, LEN));
+}
+
+static void nic_fails(void)
+{
+    world_fail("nic0.reg", 1, 0, -EIO);
+}
+
+static void runtime_fails(void)
+{
+    world_fail("rocr.resolve", 1, 0, -EIO);
+}
+
+static const struct row host[] = {
+    {"nothing is cached", GET(HOST, 0, LEN, BOTH), RETURNS(1, ASKED "nic0.reg")},
+    {"the same was got", .before = get_it, GET(HOST, 0, 2 * LEN, BOTH), RETURNS(1, "")},
+    {"a larger range was got", .before = get_it, GET(HOST, 1, LEN, BOTH), RETURNS(1, "")},
+    {"a larger range was got, of an exact domain", .as = {.domain.flags = HMREG_DOMAIN_EXACT},
+     .before = get_it, GET(HOST, 1, LEN, BOTH), RETURNS(2, ASKED "nic0.reg")},
+    {"all but its last byte was got", .before = get_it, GET(HOST, LEN, LEN + 1, BOTH),
+     RETURNS(2, ASKED "nic0.reg")},
+    {"a byte less was got, from a byte before on", .before = get_it, GET(HOST, 1, 2 * LEN, BOTH),
+     RETURNS(2, ASKED "nic0.reg")},
+    {"all but its first byte was got", .before = get_behind, GET(HOST, 0, LEN + 1, BOTH),
+     RETURNS(2, ASKED "nic0.reg")},
+    {"it and a larger range were got, of an exact domain",
+     .as = {.domain.flags = HMREG_DOMAIN_EXACT}, .before = get_it_and_a_part,
+     GET(HOST, 0, LEN, BOTH), RETURNS(2, "")},
+    {"a part and it were got, of an exact domain", .as = {.domain.flags = HMREG_DOMAIN_EXACT},
+     .before = get_it_and_a_part, GET(HOST, 0, 2 * LEN, BOTH), RETURNS(1, "")},
+    {"it was got with more rights", .before = get_it, GET(HOST, 0, LEN, HMREG_REMOTE_READ),
+     RETURNS(2, ASKED "nic0.reg")},
+    {"it was got with more rights, which the domain permits",
+     .as = {.domain.rights = HMREG_RIGHTS_ANY}, .before = get_it,
+     GET(HOST, 0, LEN, HMREG_REMOTE_READ), RETURNS(1, "")},
+    {"it was got with other rights", .as = {.domain.rights = HMREG_RIGHTS_ANY}, .before = get_it,
+     GET(HOST, 0, LEN, BOTH | HMREG_SEND), RETURNS(2, ASKED "nic0.reg")},
+    {"the caller says that it is the system's", GET(HOST, 0, LEN, BOTH | HMREG_GET_HOST),
+     RETURNS(1, "nic0.reg")},
+    {"the caller says so again", .before = get_by_claim, GET(HOST, 0, LEN, BOTH | HMREG_GET_HOST),
+     RETURNS(1, "")},
+    {"it was got by such a claim", .before = get_by_claim, GET(HOST, 0, LEN, BOTH),
+     RETURNS(2, ASKED "nic0.reg")},
+    {"its last byte has changed since", .before = get_and_change, GET(HOST, 0, LEN, BOTH),
+     RETURNS(2, "nic0.dereg " ASKED "nic0.reg")},
+    {"it was got, of a domain without a cache", .as = {.domain.flags = HMREG_DOMAIN_NO_CACHE},
+     .before = get_it, GET(HOST, 0, LEN, BOTH), RETURNS(2, ASKED "nic0.reg")},
+    {"it was got, with no monitor", .as = {.monitor = HMREG_MONITOR_DISABLED}, .before = get_it,
+     GET(HOST, 0, LEN, BOTH), RETURNS(2, ASKED "nic0.reg")},
+    {"another was got, and the cache has room for one", .as = {.domain.max_regions = 1},
+     .before = get_it, GET(HOST, 2 * LEN, LEN, BOTH), RETURNS(2, ASKED "nic0.reg nic0.dereg")},
+    {"another was got, and the NIC has room for one", .before = get_and_fill,
+     GET(HOST, 2 * LEN, LEN, BOTH), RETURNS(3, ASKED "nic0.reg nic0.dereg nic0.reg")},
+    {"longer than max_len", .as = {.max_len = LEN}, GET(HOST, 0, 2 * LEN, BOTH),
+     RETURNS(HMREG_KEY_NOTAVAIL, ASKED "nic0.reg nic0.reg")},
+    {"a group", .as = {.nics = 2, .group = true}, GET(HOST, 0, LEN, BOTH),
+     RETURNS(HMREG_KEY_NOTAVAIL, ASKED "nic0.reg nic1.reg")},
+    {"it is suspended", .before = suspend, GET(HOST, LEN - 1, LEN, BOTH),
+     FAILS(-EAGAIN, "suspended", "")},
+    {"the NIC fails", .before = nic_fails, GET(HOST, 0, LEN, BOTH),
+     FAILS(-EIO, "nic0.reg was asked to fail", ASKED "nic0.reg")},
+    {"a runtime fails", .before = runtime_fails, GET(HOST, 0, LEN, BOTH),
+     FAILS(-EIO, "resolve of rocr failed", "cuda.resolve rocr.resolve ze.resolve")},
+};
+
+/* ---- device memory ---------------------------------------------------------------------- */
+
+static void get_device(void)
+{
+    world_key(world.gpu[1], 2 * LEN);
+}
+
+static void get_and_renew(void)
+{
+    get_device();
+    world_renew(world.gpu[1]);
+}
+
+static void export_fails(void)
+{
+    world_fail("cuda.export", 1, -1, -ENODEV);
+}
+
+static void refuse_all(void)
+{
+    for (int i = 0; i < HMREG_PATH_COUNT; i++)
+        world.refuses[i] = -EOPNOTSUPP;
+}
+
+static int renew_at_reg(const struct world_call *call)
+{
+    if (world_is(call, "reg") && call->number == 1)
+        world_renew(world.gpu[1]);
+    return 0;
+}
+
+static void renew_meanwhile(void)
+{
+    world.on_call = renew_at_reg;
+}
+
+static void rail_fails(void)
+{
+    world_fail("nic1.reg", 1, 0, -EIO);
+}
+
+static const struct row device[] = {
+    {"nothing is cached", GET(GPU, 0, LEN, BOTH), RETURNS(1, REGISTERED)},
+    {"the same was got", .before = get_device, GET(GPU, 0, 2 * LEN, BOTH),
+     RETURNS(1, "cuda.identity")},
+    {"a larger range was got", .before = get_device, GET(GPU, 1, LEN, BOTH),
+     RETURNS(1, "cuda.identity")},
+    {"it was got, freed and allocated again", .before = get_and_renew, GET(GPU, 0, LEN, BOTH),
+     RETURNS(2, "cuda.identity nic0.dereg " REGISTERED)},
+    {"it is freed and allocated again while it is registered", .before = renew_meanwhile,
+     GET(GPU, 0, LEN, BOTH), RETURNS(2, REGISTERED " " REGISTERED " nic0.dereg")},
+    {"it ends before the range does", GET(GPU, 1, WORLD_BYTES, BOTH),
+     FAILS(-ERANGE, "the allocation ends", "cuda.resolve cuda.resolve rocr.resolve ze.resolve")},
+    {"its runtime exports no dmabuf", .before = export_fails, GET(GPU, 0, LEN, BOTH),
+     RETURNS(1, REGISTERED)},
+    {"the NIC refuses each path", .before = refuse_all, GET(GPU, 0, LEN, BOTH),
+     FAILS(-EOPNOTSUPP, "refuse", ASKED_GPU "cuda.export nic0.reg nic0.reg cuda.export nic0.reg")},
+    {"a group", .as = {.nics = 2, .group = true}, GET(GPU, 0, LEN, BOTH),
+     RETURNS(HMREG_KEY_NOTAVAIL, ASKED_GPU "cuda.export nic0.reg nic1.reg cuda.identity")},
+    {"a group, of which a NIC fails", .as = {.nics = 2, .group = true}, .before = rail_fails,
+     GET(GPU, 0, LEN, BOTH),
+     FAILS(-EIO, "rail 1", ASKED_GPU "cuda.export nic0.reg nic1.reg nic0.dereg")},
+};
+
+/* ---- each row --------------------------------------------------------------------------- */
+
+static const void *address_of(const struct row *row)
+{
+    switch (row->of) {
+    case HOST:
+        return world.host + row->at;
+    case GPU:
+        return world.gpu[1] + row->at;
+    default:
+        return (const void *)(uintptr_t)row->at;
+    }
+}
+
+static void check(const struct row *row)
+{
+    struct hmreg_mr *mr = (void *)1;
+    unsigned live;
+    int fds, rc;
+
+    print_message("%s\n", row->circumstance);
+    world_open_as(&row->as);
+    if (row->before)
+        row->before();
+    world_clear();
+    live = world_live(WORLD_EACH);
+    fds = test_count_fds();
+    rc = hmreg_mr_get(row->no_domain ? NULL : world.domain, address_of(row), row->len, row->access,
+                      row->no_mr ? NULL : &mr);
+    if (row->result) {
+        assert_fails(rc, row->result, row->words);
+        assert_ptr_equal(mr, (void *)1);
+        assert_int_equal(world_live(WORLD_EACH), live);
+        assert_int_equal(test_count_fds(), fds);
+    } else {
+        assert_ok(rc);
+        assert_int_equal(hmreg_mr_key(mr), row->key);
+    }
+    assert_string_equal(world_log(), row->calls);
+    if (!row->result)
+        hmreg_mr_put(mr);
+    test_finish();
+}
+
+#define CHECK_EACH(rows)                                                                           \
+    for (size_t i = 0; i < sizeof(rows) / sizeof((rows)[0]); i++)                                  \
+    check(&(rows)[i])
+
+TEST(get__arguments)
+{
+    CHECK_EACH(arguments);
+}
+
+TEST(get__host_memory)
+{
+    CHECK_EACH(host);
+}
+
+TEST(get__device_memory)
+{
+    CHECK_EACH(device);
+}
+
+TEST_MAIN()
