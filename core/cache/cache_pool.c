@@ -486,6 +486,13 @@ unsigned cache_take(struct cache_pool *pool, struct cache_list *list, struct hmr
     return count;
 }
 
+void cache_leave(struct cache_pool *pool, struct hmreg_mr *entry)
+{
+    pthread_mutex_lock(&pool->lock);
+    list_append(pool, &pool->to_free, entry_number(entry));
+    pthread_mutex_unlock(&pool->lock);
+}
+
 void cache_keep_busy(struct cache_pool *pool, struct hmreg_mr *entry)
 {
     pthread_mutex_lock(&pool->lock);

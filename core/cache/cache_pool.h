@@ -142,6 +142,7 @@ struct cache_want {
     bool whole;                /* a region that is made for it serves no get of a part */
     enum hmreg_policy policy;  /* the get's, else the domain's. LAST_PUT: no other region serves */
     bool cover;                /* a miss may register the whole allocation */
+    bool at_once;              /* the get must not wait: no check, no deregistration */
 };
 
 /* How many bytes its region has. */
@@ -314,6 +315,8 @@ void cache_examine(struct cache_pool *pool, unsigned most);
  * how many it took. */
 unsigned cache_take(struct cache_pool *pool, struct cache_list *list, struct hmreg_mr **out,
                     unsigned most);
+/* Leaves a retired entry without pins to the next call of cache_take(), to_free. */
+void cache_leave(struct cache_pool *pool, struct hmreg_mr *entry);
 /* Keeps an entry whose deregistration failed with EBUSY for another try. */
 void cache_keep_busy(struct cache_pool *pool, struct hmreg_mr *entry);
 

@@ -336,6 +336,16 @@ void cache_set_release(struct cache_set *set, struct hmreg_mr *entry)
         cache_set_free_entry(set, gone);
 }
 
+/* The reaper ends only if it finds no entry to be freed, after it has said so: reaper_runs(). */
+void cache_set_leave_entry(struct cache_set *set, struct hmreg_mr *entry)
+{
+    cache_leave(&set->pool, entry);
+    if (reaper_runs())
+        reaper_wake();
+    else
+        cache_serve(&set->pool, false);
+}
+
 /* Frees at most `most` retired entries, most <= REAPED. False: there were none. */
 static bool free_retired(struct cache_set *set, unsigned most)
 {

@@ -104,6 +104,9 @@ void cache_set_made(struct hmreg_mr *mr);
 
 /* Frees as many entries as a call has evicted; they may be others, retired earlier. */
 void cache_set_free_evicted(struct cache_set *set, unsigned count);
+/* Leaves a retired entry without pins to be freed by the reaper or, where that does not serve or
+ * has ended, by the domain's next call. */
+void cache_set_leave_entry(struct cache_set *set, struct hmreg_mr *entry);
 /* free_entry: frees a retired entry without pins. release: removes a pin from the entry's own count
  * and, if that was the last pin of a retired entry, frees the entry. A failure of the fabric leaves
  * the thread's last error as it was. */

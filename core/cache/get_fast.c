@@ -18,6 +18,8 @@
 #include "core/cache/get_slow.h"
 #include "core/cache/put_check.h"
 
+#include <errno.h>
+
 #define noinline            __attribute__((noinline))
 #define likely(condition)   __builtin_expect(!!(condition), 1)
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
@@ -68,8 +70,10 @@ static inline unsigned state_of(const struct thread_cache *tcache)
 /* ---- put -------------------------------------------------------------------------------- */
 
 /* The thread has removed a pin, which may have been the last, of an entry whose sequence is even.
- * It may deregister the entry, and the application's callback for that may change the view. */
-static noinline void unpinned_last(const struct thread_cache *tcache, struct hmreg_mr *mr)
+ * It may deregister the entry, and the application's callback for that may change the view.
+ * at_once: it leaves that to others. */
+static noinline void unpinned_last(const struct thread_cache *tcache, struct hmreg_mr *mr,
+                                   bool at_once)
 {
     /* Not mr->domain: the entry may hold another region already. */
     struct cache_set *set = cache_set_of(tcache->set);
@@ -79,22 +83,25 @@ static noinline void unpinned_last(const struct thread_cache *tcache, struct hmr
         return;
     if (!mr->slot_offset || !process_is(set->domain->lib->epoch)) /* 0: an explicit region */
         return;
-    cache_set_reap(set);
+    if (!at_once)
+        cache_set_reap(set);
     gone = cache_released(&set->pool, mr);
-    if (gone)
+    if (gone && at_once)
+        cache_set_leave_entry(set, gone);
+    else if (gone)
         cache_set_free_entry(set, gone);
 }
 
 /* Removes a pin that a request added. */
 static inline void unpin(const struct thread_cache *tcache, struct pin_slot *pin_slot,
-                         struct hmreg_mr *mr)
+                         struct hmreg_mr *mr, bool at_once)
 {
     /* A release: the user's accesses happen before a thread that adds up pins sees the new value.
      */
     add_to(&pin_slot->pins, -1u);
     fence(tcache);
     if (unlikely(!(sequence_of(mr) & (1 | ENDS_WITH_PUT))))
-        unpinned_last(tcache, mr);
+        unpinned_last(tcache, mr, at_once);
 }
 
 /* A get's pin slot of an entry that ends with its last put means nothing; it was a holder. */
@@ -111,7 +118,7 @@ static noinline void put_last(const struct thread_cache *tcache, struct hmreg_mr
     if (sequence_of(mr) & ENDS_WITH_PUT)
         leave_holders(cache_set_of(tcache->set), mr);
     else
-        unpinned_last(tcache, mr);
+        unpinned_last(tcache, mr, false);
 }
 
 /* For a thread that has no pin slot for the entry yet, or has to fence. */
@@ -131,7 +138,7 @@ static noinline void put_out_of_line(struct hmreg_mr *mr)
     tcache = thread_cache_join(&set->pool.thread_caches);
     pin_slot = tcache ? thread_cache_pin_slot(tcache, pin_slot_number(mr->slot_offset)) : NULL;
     if (pin_slot && !entry_ends_with_put(mr)) {
-        unpin(tcache, pin_slot, mr);
+        unpin(tcache, pin_slot, mr, false);
         return;
     }
     cache_set_reap(set);
@@ -153,6 +160,22 @@ void hmreg_mr_put(struct hmreg_mr *mr)
     barrier_compiler();
     if (unlikely(sequence_of(mr) % 2 == 0))
         put_last(view->tcache, mr);
+}
+
+/* Of an entry that serves gets: the put may find out that it has just ceased to, but then leaves
+ * it. */
+int hmreg_mr_try_put(struct hmreg_mr *mr)
+{
+    const struct tls_view *view;
+
+    if (!mr)
+        return 0;
+    view = tls_view_of(mr->domain->serial);
+    if (view->serial != mr->domain->serial || mr->slot_offset >= view->room ||
+        sequence_of(mr) % 2 == 0)
+        return -EAGAIN;
+    unpin(view->tcache, pin_slot_at(view->pin_slots, mr->slot_offset), mr, true);
+    return 0;
 }
 
 /* ---- get, out of line ------------------------------------------------------------------- */
@@ -180,12 +203,16 @@ static bool changes_are_read(unsigned state, const struct hmreg_mr *mr)
            !((state & GATE_CHANGES) && entry_body(mr)->monitored);
 }
 
-/* Performs the checks that the entry needs at each hit. An entry that fails is unpublished. */
+/* Is the entry the memory that the get claims? Performs the checks that the entry needs at each
+ * hit, which may take long. An entry that fails them is unpublished. */
 static bool entry_is_valid(const struct thread_cache *tcache, struct hmreg_mr *mr,
-                           uint32_t sequence)
+                           uint32_t sequence, const struct cache_want *want)
 {
     struct cache_set *set = cache_set_of(tcache->set);
 
+    if (!entry_is_claimed(mr, want->claim) ||
+        (want->at_once && (entry_body(mr)->ask_monitor || entry_body(mr)->ask_identity)))
+        return false;
     if (entry_body(mr)->ask_monitor &&
         (!monitor_is_read(set->monitor) || !changes_are_read(state_of(tcache), mr) ||
          sequence_of(mr) != sequence))
@@ -224,12 +251,12 @@ static bool try_pinned(struct thread_cache *tcache, struct hmreg_mr *mr, struct 
         is_served(tcache, pin_slot, mr, sequence, want) && (*go_on || changes_are_read(state, mr));
     if (served) {
         *go_on = false; /* the checks may change the table */
-        served = entry_is_valid(tcache, mr, sequence);
+        served = entry_is_valid(tcache, mr, sequence, want);
     }
     if (served)
         mark_used(pin_slot);
     else
-        unpin(tcache, pin_slot, mr);
+        unpin(tcache, pin_slot, mr, want->at_once);
     return served;
 }
 
@@ -247,7 +274,7 @@ static bool try_joining(struct thread_cache *tcache, struct hmreg_mr *mr,
     *go_on = false; /* what follows may change the table */
     if (!holders_join(entry_holders(mr), sequence))
         return false;
-    if (entry_is_valid(tcache, mr, sequence | ENDS_WITH_PUT))
+    if (entry_is_valid(tcache, mr, sequence | ENDS_WITH_PUT, want))
         return true;
     leave_holders(set, mr);
     return false;
@@ -270,7 +297,7 @@ static uint32_t remembered(const struct thread_cache *tcache, const struct pin_s
 }
 
 /* Tries the entry that a slot names. NULL: it does not serve. *go_on: set to whether another may.
- */
+ * Leaving an entry that ends with its last put may deregister it: none serves at once. */
 static struct hmreg_mr *try_entry(struct thread_cache *tcache, uint32_t slot,
                                   const struct cache_want *want, bool *go_on)
 {
@@ -285,14 +312,10 @@ static struct hmreg_mr *try_entry(struct thread_cache *tcache, uint32_t slot,
         (want->policy == HMREG_POLICY_LAST_PUT && !(now & ENDS_WITH_PUT)))
         return NULL;
     if (now & ENDS_WITH_PUT) {
-        served = try_joining(tcache, mr, pin_slot, sequence, want, go_on);
+        served = !want->at_once && try_joining(tcache, mr, pin_slot, sequence, want, go_on);
     } else {
         add_to(&pin_slot->pins, 1);
         served = try_pinned(tcache, mr, pin_slot, sequence, want, go_on);
-    }
-    if (served && !entry_is_claimed(mr, want->claim)) {
-        hmreg_mr_put(mr);
-        served = false;
     }
     if (!served)
         return NULL;
@@ -328,7 +351,7 @@ static struct hmreg_mr *find_in_table(struct thread_cache *tcache, const struct 
     for (unsigned i = 0; go_on && !mr && (slot = range_list_find(&tcache->larger, addr, len, i));
          i++)
         mr = try_entry(tcache, slot, want, &go_on);
-    if (mr)
+    if (mr && !want->at_once) /* the table may have to grow */
         thread_cache_remember(tcache, addr, pin_slot_number(slot),
                               pin_slot_at(tcache->view.pin_slots, slot)->check, true);
     return mr;
@@ -360,6 +383,13 @@ struct hmreg_mr *get_remembered(struct hmreg_domain *domain, const struct cache_
     return tcache ? find_remembered(tcache, want) : NULL;
 }
 
+/* The calling thread's; in the child of a fork NULL. */
+static struct thread_cache *find_tcache(struct hmreg_domain *domain)
+{
+    return process_is(domain->lib->epoch) ? thread_cache_find(&domain->caches->pool.thread_caches)
+                                          : NULL;
+}
+
 _Static_assert(HMREG_GET_HOST == THREAD_CACHE_VARIED,
                "the flag makes pin_first() match what serves trusted claims, and nothing else");
 
@@ -379,9 +409,8 @@ static noinline int get_out_of_line(struct thread_cache *tcache, struct hmreg_do
         request.claim = claim_of_system();
         want.claim = &request.claim;
     }
-
-    if (!tcache && domain && out && process_is(domain->lib->epoch))
-        tcache = thread_cache_find(&domain->caches->pool.thread_caches);
+    if (!tcache && domain && out)
+        tcache = find_tcache(domain);
     if (tcache)
         mr = find_remembered(tcache, &want);
     if (!mr)
@@ -396,7 +425,7 @@ static noinline int get_unpinned(struct thread_cache *tcache, struct hmreg_domai
                                  uint64_t access, struct hmreg_mr **out)
 {
     if (pinned->slot_offset)
-        unpin(tcache, pin_slot_at(tcache->view.pin_slots, pinned->slot_offset), pinned);
+        unpin(tcache, pin_slot_at(tcache->view.pin_slots, pinned->slot_offset), pinned, false);
     return get_out_of_line(tcache, domain, addr, len, access, out);
 }
 
@@ -470,7 +499,7 @@ static noinline struct hmreg_mr *unpin_first(const struct tls_view *view, struct
                                              struct hmreg_mr *mr)
 {
     if (mr->slot_offset)
-        unpin(view->tcache, pin_slot, mr);
+        unpin(view->tcache, pin_slot, mr, false);
     return NULL;
 }
 
@@ -490,4 +519,64 @@ struct hmreg_mr *get_hit(struct hmreg_domain *domain, const struct hmreg_mr_attr
         return unpin_first(view, pin_slot, mr);
     note_hit(view, pin_slot);
     return mr;
+}
+
+/* ---- get, at once ----------------------------------------------------------------------- */
+
+/* In the thread's table, as find_remembered(), but reads no changes. */
+static noinline int try_out_of_line(struct thread_cache *tcache, struct hmreg_domain *domain,
+                                    const void *addr, size_t len, uint64_t access,
+                                    struct hmreg_mr **out)
+{
+    const struct claim host = claim_of_system();
+    const struct cache_want want = {.start = (uintptr_t)addr,
+                                    .end = (uintptr_t)addr + len,
+                                    .access = access & ~HMREG_GET_HOST,
+                                    .claim = access & HMREG_GET_HOST ? &host : NULL,
+                                    .at_once = true};
+    struct hmreg_mr *mr = NULL;
+
+    if (!tcache)
+        tcache = find_tcache(domain);
+    if (tcache && state_of(tcache) == GATE_LIVE && thread_cache_is_whole(tcache))
+        mr = find_in_table(tcache, &want);
+    if (!mr)
+        return -EAGAIN;
+    *out = mr;
+    return 0;
+}
+
+/* Does the entry that the thread's table has first for the address look as it remembers it? To pin
+ * one that has ended would be to look whether that pin was the last, under the lock. */
+static inline bool first_matches(const struct tls_view *view, uint64_t addr, uint64_t access)
+{
+    uint32_t slot =
+        thread_cache_read(thread_cache_slot(view->slots, view->mask, thread_cache_hash(addr)));
+
+    return (sequence_of(mr_at(view->entries, slot)) ^ pin_slot_at(view->pin_slots, slot)->check) ==
+           access;
+}
+
+int hmreg_mr_try_get(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
+                     struct hmreg_mr **out)
+{
+    struct hmreg_mr *mr;
+    const struct tls_view *view;
+    struct pin_slot *pin_slot;
+
+    if (!domain || !out || access & ~(HMREG_ACCESS_ALL | HMREG_GET_HOST))
+        return -EAGAIN;
+    view = tls_view_of(domain->serial);
+    if (unlikely(view->serial != domain->serial))
+        return try_out_of_line(NULL, domain, addr, len, access, out);
+    if (unlikely(!first_matches(view, (uintptr_t)addr, access)))
+        return try_out_of_line(view->tcache, domain, addr, len, access, out);
+    if (unlikely(!pin_first(view, (uintptr_t)addr, len, access, 0, &mr, &pin_slot))) {
+        if (mr->slot_offset)
+            unpin(view->tcache, pin_slot, mr, true);
+        return try_out_of_line(view->tcache, domain, addr, len, access, out);
+    }
+    note_hit(view, pin_slot);
+    *out = mr;
+    return 0;
 }

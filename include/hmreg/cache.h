@@ -72,6 +72,21 @@ int hmreg_mr_get_attr(struct hmreg_domain *domain, const struct hmreg_mr_attr *a
  * is busy with the region: then later calls with the domain do. NULL is accepted. */
 void hmreg_mr_put(struct hmreg_mr *mr);
 
+/*
+ * hmreg_mr_get() and hmreg_mr_put() for a thread that must not wait: one that makes progress for
+ * others, or holds a lock that they need. They register and deregister nothing, call no fabric,
+ * runtime or callback, allocate nothing, and wait for no lock under which that is done. try_get
+ * returns a cached region that this thread has had from a get before, if it is certain without a
+ * question to the runtime or the kernel (HMREG_ASKS_*) that it is still valid, and it does not end
+ * with its last put. try_put gives back a region of any get, unless the put might deregister it.
+ * Any thread may call them, and mix them with the calls above. -EAGAIN: nothing has happened, and
+ * the last error is as before: make the call above, where the thread may wait, which also says what
+ * is wrong with an argument. try_put of NULL: 0.
+ */
+int hmreg_mr_try_get(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
+                     struct hmreg_mr **mr);
+int hmreg_mr_try_put(struct hmreg_mr *mr);
+
 /* Invalidates every cached region that overlaps [addr, addr+len), in all domains. Call it before
  * the memory is freed or remapped. A region in use is deregistered after its last put.
  * -EINVAL: lib is NULL, len is 0, or the range wraps. */

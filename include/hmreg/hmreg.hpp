@@ -169,6 +169,17 @@ inline result<cached_region> get(ref<hmreg_domain> on, range memory, std::uint64
     return {cached_region(mr), {code}};
 }
 
+/* hmreg_mr_try_get(); -EAGAIN: call get(). An owner that ends puts as hmreg_mr_put() does:
+ * hmreg_mr_try_put(region.get()), and if that returns 0, region.release(). */
+inline result<cached_region> try_get(ref<hmreg_domain> on, range memory,
+                                     std::uint64_t access) noexcept
+{
+    hmreg_mr *mr = nullptr;
+    const int code = hmreg_mr_try_get(on.object, memory.addr, memory.len, access, &mr);
+
+    return {cached_region(mr), {code}};
+}
+
 /* hmreg_mr_reg() */
 inline result<region> reg(ref<hmreg_domain> on, range memory, std::uint64_t access,
                           std::uint64_t requested_key = HMREG_KEY_ANY, std::uint64_t flags = 0,

@@ -5,8 +5,10 @@
  * buffer, a domain to its library. So whatever order Python frees them in, C's order is kept.
  *
  * The GIL guards every field below. A call that may block gives it up, counted in `users`, and
- * closing an object that another thread is in a call with is refused. Only functions that are also
- * in Python 3.11's limited API are called.
+ * closing an object that another thread is in a call with is refused. Whatever may run Python code,
+ * which may close any object, comes before handle_of(): parsing arguments, taking a buffer,
+ * allocating what the garbage collector sees. Only functions that are also in Python 3.11's limited
+ * API are called.
  */
 #ifndef PYTHON_BINDING_H
 #define PYTHON_BINDING_H
@@ -65,6 +67,10 @@ PyObject *record_of(enum record_kind kind, const void *from);
 /* ---- numbers and names ------------------------------------------------------------------ */
 
 bool constants_add(PyObject *module);
+/* For O& of PyArg_ParseTuple(), which has no format that refuses numbers that are too large or
+ * negative: an int of C's type. */
+int to_u64(PyObject *object, void *out);
+int to_u32(PyObject *object, void *out);
 bool iface_of(const char *name, enum hmreg_iface *out);
 bool monitor_of(const char *name, enum hmreg_monitor *out);
 /* Sets a configuration's fields, of the domain and of loopback, by keyword arguments. */

@@ -74,6 +74,30 @@ bool constants_add(PyObject *module)
     return !PyModule_AddStringConstant(module, "version", hmreg_version());
 }
 
+int to_u64(PyObject *object, void *out)
+{
+    unsigned long long number = PyLong_AsUnsignedLongLong(object);
+
+    if (number == (unsigned long long)-1 && PyErr_Occurred())
+        return false;
+    *(uint64_t *)out = number;
+    return true;
+}
+
+int to_u32(PyObject *object, void *out)
+{
+    uint64_t number;
+
+    if (!to_u64(object, &number))
+        return false;
+    if (number > UINT32_MAX) {
+        PyErr_SetString(PyExc_OverflowError, "the number has more than 32 bits");
+        return false;
+    }
+    *(uint32_t *)out = (uint32_t)number;
+    return true;
+}
+
 /* ---- names ------------------------------------------------------------------------------ */
 
 static bool unknown(const char *what, const char *name)
@@ -147,18 +171,9 @@ static const struct setting *setting_of(const struct setting *settings, PyObject
 
 static bool set_number(void *config, const struct setting *setting, PyObject *number)
 {
-    unsigned long long value = PyLong_AsUnsignedLongLong(number);
-    uint32_t narrow = (uint32_t)value;
+    void *field = (char *)config + setting->offset;
 
-    if (value == (unsigned long long)-1 && PyErr_Occurred())
-        return false;
-    if (setting->size == sizeof(narrow) && narrow != value) {
-        PyErr_Format(PyExc_OverflowError, "%s has 32 bits", setting->name);
-        return false;
-    }
-    memcpy((char *)config + setting->offset,
-           setting->size == sizeof(narrow) ? (void *)&narrow : (void *)&value, setting->size);
-    return true;
+    return setting->size == sizeof(uint32_t) ? to_u32(number, field) : to_u64(number, field);
 }
 
 bool config_of(PyObject *keywords, struct hmreg_domain_config *config,

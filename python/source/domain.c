@@ -55,17 +55,19 @@ static void domain_end(PyObject *self)
 #define WRITTEN (HMREG_READ | HMREG_RECV | HMREG_REMOTE_WRITE)
 
 /* A region, not registered yet, that has its memory: it is all there before the fabric is called.
- */
-static struct region *region_prepare(PyObject *self, PyObject *memory, uint64_t access)
+ * NULL with an error also if the domain is closed. */
+static struct region *region_prepare(PyObject *self, PyObject *memory, uint64_t access,
+                                     struct hmreg_domain **domain)
 {
     struct region *region = (struct region *)PyType_GenericAlloc(region_type, 0);
 
-    if (region && !memory_of(memory, access & WRITTEN, &region->memory)) {
-        Py_DECREF(region);
+    *domain =
+        region && memory_of(memory, access & WRITTEN, &region->memory) ? handle_of(self) : NULL;
+    if (!*domain) {
+        Py_XDECREF((PyObject *)region);
         return NULL;
     }
-    if (region)
-        region->object.parent = Py_NewRef(self);
+    region->object.parent = Py_NewRef(self);
     return region;
 }
 
@@ -80,51 +82,46 @@ static PyObject *finish(struct region *region, int rc, struct hmreg_mr *mr)
     return (PyObject *)region;
 }
 
-static bool number_of(PyObject *object, uint64_t *out)
-{
-    *out = PyLong_AsUnsignedLongLong(object);
-    return *out != (uint64_t)-1 || !PyErr_Occurred();
-}
-
-/* Parses by hand: a hit of the cache costs less than the parser. */
+/* Parses by hand, and gives up the GIL only where the get may wait: a hit of the cache costs less
+ * than either. */
 static PyObject *domain_get(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
-    struct hmreg_domain *domain = handle_of(self);
+    struct hmreg_domain *domain;
     struct hmreg_mr *mr = NULL;
     struct region *region;
     uint64_t access;
     int rc;
 
-    if (!domain)
-        return NULL;
     if (count != 2) {
         PyErr_SetString(PyExc_TypeError, "get() takes memory and access");
         return NULL;
     }
-    if (!number_of(args[1], &access))
+    if (!to_u64(args[1], &access))
         return NULL;
-    region = region_prepare(self, args[0], access);
+    region = region_prepare(self, args[0], access, &domain);
     if (!region)
         return NULL;
-    WITHOUT_GIL(self,
-                rc = hmreg_mr_get(domain, region->memory.addr, region->memory.len, access, &mr));
+    rc = hmreg_mr_try_get(domain, region->memory.addr, region->memory.len, access, &mr);
+    if (rc)
+        WITHOUT_GIL(
+            self, rc = hmreg_mr_get(domain, region->memory.addr, region->memory.len, access, &mr));
     return finish(region, rc, mr);
 }
 
 static PyObject *domain_reg(PyObject *self, PyObject *args, PyObject *keywords)
 {
     static char *names[] = {"memory", "access", "requested_key", "flags", NULL};
-    unsigned long long access, key = HMREG_KEY_ANY, flags = 0;
-    struct hmreg_domain *domain = handle_of(self);
+    uint64_t access, key = HMREG_KEY_ANY, flags = 0;
+    struct hmreg_domain *domain;
     struct hmreg_mr *mr = NULL;
     struct region *region;
     PyObject *memory;
     int rc;
 
-    if (!domain || !PyArg_ParseTupleAndKeywords(args, keywords, "OK|KK:reg", names, &memory,
-                                                &access, &key, &flags))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO&|O&O&:reg", names, &memory, to_u64,
+                                     &access, to_u64, &key, to_u64, &flags))
         return NULL;
-    region = region_prepare(self, memory, access);
+    region = region_prepare(self, memory, access, &domain);
     if (!region)
         return NULL;
     region->explicit = true;
@@ -137,16 +134,21 @@ static PyObject *domain_reg(PyObject *self, PyObject *args, PyObject *keywords)
 
 static PyObject *domain_open_remote(PyObject *self, PyObject *args)
 {
-    struct hmreg_domain *domain = handle_of(self);
     struct hmreg_remote *remote = NULL;
+    struct hmreg_domain *domain;
+    PyObject *result = NULL;
     Py_buffer token;
     int rc;
 
-    if (!domain || !PyArg_ParseTuple(args, "y*:open_remote", &token))
+    if (!PyArg_ParseTuple(args, "y*:open_remote", &token))
         return NULL;
-    WITHOUT_GIL(self, rc = hmreg_remote_open(domain, token.buf, (size_t)token.len, &remote));
+    domain = handle_of(self);
+    if (domain) {
+        WITHOUT_GIL(self, rc = hmreg_remote_open(domain, token.buf, (size_t)token.len, &remote));
+        result = rc ? raise_last(rc) : remote_new(remote, self);
+    }
     PyBuffer_Release(&token);
-    return rc ? raise_last(rc) : remote_new(remote, self);
+    return result;
 }
 
 /* A list with a Remote or None for each rail; takes the remotes over. */
@@ -167,21 +169,35 @@ static PyObject *rails_of(PyObject *self, struct hmreg_remote **remotes, size_t 
     return list;
 }
 
-static PyObject *domain_open_rails(PyObject *self, PyObject *args)
+/* A group keeps its members in a tuple; what else a domain keeps is none, but may be of a class
+ * that is derived from it. */
+static size_t count_rails(PyObject *self)
 {
     PyObject *members = ((struct object *)self)->keep;
-    size_t count = members && PyTuple_Check(members) ? (size_t)PyTuple_Size(members) : 1;
+
+    return members && PyTuple_CheckExact(members) ? (size_t)PyTuple_Size(members) : 1;
+}
+
+static PyObject *domain_open_rails(PyObject *self, PyObject *args)
+{
     struct hmreg_remote *remotes[HMREG_GROUP_MAX] = {NULL};
-    struct hmreg_domain *domain = handle_of(self);
+    struct hmreg_domain *domain;
+    PyObject *result = NULL;
     Py_buffer token;
     int rc;
 
-    if (!domain || !PyArg_ParseTuple(args, "y*:open_rails", &token))
+    if (!PyArg_ParseTuple(args, "y*:open_rails", &token))
         return NULL;
-    WITHOUT_GIL(self,
-                rc = hmreg_remote_open_rails(domain, token.buf, (size_t)token.len, remotes, count));
+    domain = handle_of(self);
+    if (domain) {
+        size_t count = count_rails(self);
+
+        WITHOUT_GIL(self, rc = hmreg_remote_open_rails(domain, token.buf, (size_t)token.len,
+                                                       remotes, count));
+        result = rc ? raise_last(rc) : rails_of(self, remotes, count);
+    }
     PyBuffer_Release(&token);
-    return rc ? raise_last(rc) : rails_of(self, remotes, count);
+    return result;
 }
 
 /* ---- what the domain says --------------------------------------------------------------- */
@@ -213,14 +229,16 @@ static PyObject *domain_explain(PyObject *self, PyObject *args, PyObject *keywor
 {
     static char *names[] = {"iface", "device", NULL};
     struct hmreg_explanation out = {.size = sizeof(out)};
-    struct hmreg_domain *domain = handle_of(self);
+    struct hmreg_domain *domain;
     const char *name = "system";
     enum hmreg_iface iface;
     int device = HMREG_DEVICE_ANY, rc;
 
-    if (!domain ||
-        !PyArg_ParseTupleAndKeywords(args, keywords, "|si:explain", names, &name, &device) ||
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|si:explain", names, &name, &device) ||
         !iface_of(name, &iface))
+        return NULL;
+    domain = handle_of(self);
+    if (!domain)
         return NULL;
     WITHOUT_GIL(self, rc = hmreg_domain_explain(domain, iface, device, &out));
     return rc ? raise_last(rc) : record_of(RECORD_EXPLANATION, &out);
@@ -230,15 +248,18 @@ static PyObject *domain_plan(PyObject *self, PyObject *args, PyObject *keywords)
 {
     static char *names[] = {"len", "iface", "device", NULL};
     struct hmreg_plan out = {.size = sizeof(out)};
-    struct hmreg_domain *domain = handle_of(self);
+    struct hmreg_domain *domain;
     const char *name = "system";
-    unsigned long long len;
+    uint64_t len;
     enum hmreg_iface iface;
     int device = HMREG_DEVICE_ANY, rc;
 
-    if (!domain ||
-        !PyArg_ParseTupleAndKeywords(args, keywords, "K|si:plan", names, &len, &name, &device) ||
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O&|si:plan", names, to_u64, &len, &name,
+                                     &device) ||
         !iface_of(name, &iface))
+        return NULL;
+    domain = handle_of(self);
+    if (!domain)
         return NULL;
     WITHOUT_GIL(self, rc = hmreg_domain_plan(domain, iface, device, len, &out));
     return rc ? raise_last(rc) : record_of(RECORD_PLAN, &out);

@@ -64,11 +64,11 @@ static PyObject *raise_error(int code, const char *source, int64_t vendor_code,
 
 PyObject *raise_last(int code)
 {
-    const struct hmreg_error *last = hmreg_last_error();
+    const struct hmreg_error last = *hmreg_last_error(); /* garbage collection may call hmreg */
 
-    if (last->code != code)
+    if (last.code != code)
         return raise_own(code, hmreg_strerror(code));
-    return raise_error(code, last->source, last->vendor_code, last->vendor_text, last->text);
+    return raise_error(code, last.source, last.vendor_code, last.vendor_text, last.text);
 }
 
 PyObject *raise_own(int code, const char *text)

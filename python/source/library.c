@@ -18,16 +18,14 @@ static PyObject *library_open(PyObject *module, PyObject *args, PyObject *keywor
     static char *names[] = {"monitor", "ifaces", "fork_max_bytes", NULL};
     struct hmreg_config config = {.size = sizeof(config)};
     const char *monitor = "default";
-    unsigned long long fork_max_bytes = 0;
     struct hmreg *lib = NULL;
     PyObject *self;
     int rc;
 
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|sIK:open", names, &monitor, &config.ifaces,
-                                     &fork_max_bytes) ||
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|sO&O&:open", names, &monitor, to_u32,
+                                     &config.ifaces, to_u64, &config.fork_max_bytes) ||
         !monitor_of(monitor, &config.monitor))
         return NULL;
-    config.fork_max_bytes = fork_max_bytes;
     UNLOCKED(rc = hmreg_open(&config, &lib));
     if (rc)
         return raise_last(rc);
@@ -80,10 +78,13 @@ static PyObject *library_loopback(PyObject *self, PyObject *args, PyObject *keyw
     struct hmreg_domain_config config = {.size = sizeof(config)};
     struct hmreg_loopback_config loopback = {.size = sizeof(loopback)};
     struct hmreg_domain *domain = NULL;
-    struct hmreg *lib = handle_of(self);
+    struct hmreg *lib;
     int rc;
 
-    if (!lib || !PyArg_ParseTuple(args, ":loopback") || !config_of(keywords, &config, &loopback))
+    if (!PyArg_ParseTuple(args, ":loopback") || !config_of(keywords, &config, &loopback))
+        return NULL;
+    lib = handle_of(self);
+    if (!lib)
         return NULL;
     WITHOUT_GIL(self, rc = hmreg_domain_open_loopback(lib, &loopback, &config, &domain));
     return opened(self, rc, domain, NULL);
@@ -175,16 +176,18 @@ static PyObject *library_verbs(PyObject *self, PyObject *args, PyObject *keyword
     int (*open)(struct hmreg *, void *, const struct hmreg_domain_config *, struct hmreg_domain **);
     struct hmreg_domain_config config = {.size = sizeof(config)};
     struct hmreg_domain *domain = NULL;
-    struct hmreg *lib = handle_of(self);
+    struct hmreg *lib;
     PyObject *object;
     void *pd;
     int rc;
 
-    if (!lib || !PyArg_ParseTuple(args, "O:verbs", &object) || !pd_of(object, &pd) ||
-        !config_of(keywords, &config, NULL))
+    if (!PyArg_ParseTuple(args, "O:verbs", &object) || !config_of(keywords, &config, NULL))
         return NULL;
     *(void **)&open = function_of(HMREG_PYTHON_VERBS, "hmreg_domain_open_verbs");
-    if (!open)
+    if (!open || !pd_of(object, &pd))
+        return NULL;
+    lib = handle_of(self);
+    if (!lib)
         return NULL;
     WITHOUT_GIL(self, rc = open(lib, pd, &config, &domain));
     return opened(self, rc, domain, object);
@@ -196,17 +199,19 @@ static PyObject *library_ofi(PyObject *self, PyObject *args, PyObject *keywords)
                 struct hmreg_domain **);
     struct hmreg_domain_config config = {.size = sizeof(config)};
     struct hmreg_domain *domain = NULL;
-    struct hmreg *lib = handle_of(self);
+    struct hmreg *lib;
     PyObject *object, *described;
     void *fid, *info;
     int rc;
 
-    if (!lib || !PyArg_ParseTuple(args, "OO:ofi", &object, &described) ||
-        !address_of(object, "domain", &fid) || !address_of(described, "info", &info) ||
+    if (!PyArg_ParseTuple(args, "OO:ofi", &object, &described) ||
         !config_of(keywords, &config, NULL))
         return NULL;
     *(void **)&open = function_of(HMREG_PYTHON_OFI, "hmreg_domain_open_ofi");
-    if (!open)
+    if (!open || !address_of(object, "domain", &fid) || !address_of(described, "info", &info))
+        return NULL;
+    lib = handle_of(self);
+    if (!lib)
         return NULL;
     WITHOUT_GIL(self, rc = open(lib, fid, info, &config, &domain));
     return opened(self, rc, domain, object);
@@ -241,15 +246,16 @@ static PyObject *library_group(PyObject *self, PyObject *args, PyObject *keyword
     struct hmreg_group_config group = {.size = sizeof(group), .domain = &config};
     struct hmreg_domain *members[HMREG_GROUP_MAX], *domain = NULL;
     PyObject *list, *tuple, *result = NULL;
-    struct hmreg *lib = handle_of(self);
+    struct hmreg *lib;
     size_t count;
     int rc;
 
-    if (!lib || !PyArg_ParseTuple(args, "O|I:group", &list, &group.flags) ||
+    if (!PyArg_ParseTuple(args, "O|O&:group", &list, to_u32, &group.flags) ||
         !config_of(keywords, &config, NULL))
         return NULL;
     tuple = PySequence_Tuple(list);
-    if (tuple && members_of(tuple, members, &count)) {
+    lib = tuple ? handle_of(self) : NULL;
+    if (lib && members_of(tuple, members, &count)) {
         rc = hmreg_group_open(lib, members, count, &group, &domain);
         result = opened(self, rc, domain, tuple);
     }
@@ -267,15 +273,18 @@ static int resume(struct hmreg *lib, const void *addr, size_t len)
 static PyObject *with_range(PyObject *self, PyObject *object,
                             int (*call)(struct hmreg *, const void *, size_t))
 {
-    struct hmreg *lib = handle_of(self);
+    PyObject *result = NULL;
     struct memory memory;
-    PyObject *result;
+    struct hmreg *lib;
     int rc;
 
-    if (!lib || !memory_of(object, false, &memory))
+    if (!memory_of(object, false, &memory))
         return NULL;
-    WITHOUT_GIL(self, rc = call(lib, memory.addr, memory.len));
-    result = none_or_raise(rc); /* before code that freeing the buffer runs */
+    lib = handle_of(self);
+    if (lib) {
+        WITHOUT_GIL(self, rc = call(lib, memory.addr, memory.len));
+        result = none_or_raise(rc); /* before code that freeing the buffer runs */
+    }
     memory_release(&memory);
     return result;
 }
@@ -298,15 +307,18 @@ static PyObject *library_resume(PyObject *self, PyObject *object)
 static PyObject *library_query(PyObject *self, PyObject *object)
 {
     struct hmreg_mem_info out = {.size = sizeof(out)};
-    struct hmreg *lib = handle_of(self);
+    PyObject *result = NULL;
     struct memory memory;
-    PyObject *result;
+    struct hmreg *lib;
     int rc;
 
-    if (!lib || !memory_of(object, false, &memory))
+    if (!memory_of(object, false, &memory))
         return NULL;
-    WITHOUT_GIL(self, rc = hmreg_query(lib, memory.addr, memory.len, &out));
-    result = rc ? raise_last(rc) : record_of(RECORD_MEMORY, &out);
+    lib = handle_of(self);
+    if (lib) {
+        WITHOUT_GIL(self, rc = hmreg_query(lib, memory.addr, memory.len, &out));
+        result = rc ? raise_last(rc) : record_of(RECORD_MEMORY, &out);
+    }
     memory_release(&memory);
     return result;
 }

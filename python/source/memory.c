@@ -20,8 +20,15 @@ struct dl_tensor {
     uint64_t byte_offset;
 };
 
-#define DL_CUDA 2
-#define DL_ROCM 10
+enum dl_device {
+    DL_CPU = 1,
+    DL_CUDA = 2,
+    DL_CUDA_HOST = 3,
+    DL_ROCM = 10,
+    DL_ROCM_HOST = 11,
+    DL_CUDA_MANAGED = 13,
+    DL_ONE_API = 14,
+};
 
 void memory_release(struct memory *memory)
 {
@@ -120,9 +127,11 @@ static bool of_cuda(PyObject *object, PyObject *interface, bool written, struct 
 {
     PyObject *data = item_of(interface, "data");
     int read_only;
-    unsigned long long addr;
+    uint64_t addr;
 
-    if (!data || !PyTuple_Check(data) || !PyArg_ParseTuple(data, "Kp", &addr, &read_only))
+    if (!data || !PyTuple_Check(data) ||
+        !PyArg_ParseTuple(data, "O&p;data of __cuda_array_interface__ is (address, read-only)",
+                          to_u64, &addr, &read_only))
         return PyErr_Occurred() ? false : refuse("__cuda_array_interface__ lacks its data");
     if (written && read_only)
         return refuse("the memory is read-only, and access lets the fabric write it");
@@ -135,24 +144,57 @@ static bool of_cuda(PyObject *object, PyObject *interface, bool written, struct 
 
 /* ---- DLPack ----------------------------------------------------------------------------- */
 
+/* The type of the device. Of others than these, DLPack's data is not an address (OpenCL, Vulkan,
+ * Metal), or nothing says that it is. */
+static bool device_of(PyObject *object, int *type)
+{
+    PyObject *device = PyObject_CallMethod(object, "__dlpack_device__", NULL);
+    bool known = device && (PyTuple_Check(device) || refuse("__dlpack_device__() is no tuple"));
+    int id;
+
+    known = known && PyArg_ParseTuple(device, "ii;__dlpack_device__() is (type, id)", type, &id);
+    Py_XDECREF(device);
+    if (!known)
+        return false;
+    switch (*type) {
+    case DL_CPU:
+    case DL_CUDA:
+    case DL_CUDA_HOST:
+    case DL_ROCM:
+    case DL_ROCM_HOST:
+    case DL_CUDA_MANAGED:
+    case DL_ONE_API:
+        return true;
+    default:
+        return refuse("memory of this type of DLPack's has no address: pass (address, length)");
+    }
+}
+
 /* A device's memory is taken as it is now, without waiting for a stream: hmreg moves no bytes. */
 static PyObject *capsule_of(PyObject *object)
 {
-    PyObject *device = PyObject_CallMethod(object, "__dlpack_device__", NULL);
-    PyObject *none = PyTuple_New(0), *keywords = PyDict_New(), *stream = PyLong_FromLong(-1);
-    PyObject *export = PyObject_GetAttrString(object, "__dlpack__"), *capsule = NULL;
-    int type, id;
+    int type;
+    PyObject *export =
+        device_of(object, &type) ? PyObject_GetAttrString(object, "__dlpack__") : NULL;
+    PyObject *none = export ? PyTuple_New(0) : NULL;
+    PyObject *keywords =
+        none ? Py_BuildValue(type == DL_CUDA || type == DL_ROCM ? "{s:i}" : "{}", "stream", -1)
+             : NULL;
+    PyObject *capsule = keywords ? PyObject_Call(export, none, keywords) : NULL;
 
-    if (device && none && keywords && stream && export &&
-        PyArg_ParseTuple(device, "ii", &type, &id) &&
-        ((type != DL_CUDA && type != DL_ROCM) || !PyDict_SetItemString(keywords, "stream", stream)))
-        capsule = PyObject_Call(export, none, keywords);
-    Py_XDECREF(export);
-    Py_XDECREF(stream);
     Py_XDECREF(keywords);
     Py_XDECREF(none);
-    Py_XDECREF(device);
+    Py_XDECREF(export);
     return capsule;
+}
+
+static bool tensor_size(const struct dl_tensor *tensor, size_t *len)
+{
+    size_t bits = (size_t)tensor->bits * tensor->lanes;
+
+    if (bits % 8)
+        return refuse("elements of less than a byte: pass (address, length)");
+    return compact_size(tensor->shape, tensor->strides, tensor->ndim, bits / 8, bits / 8, len);
 }
 
 /* No consumer has taken the capsule: it ends the export when it is freed. */
@@ -162,9 +204,7 @@ static bool of_dlpack(PyObject *object, struct memory *out)
     const struct dl_tensor *tensor = capsule ? PyCapsule_GetPointer(capsule, "dltensor") : NULL;
 
     out->owner = capsule;
-    if (!tensor || !compact_size(tensor->shape, tensor->strides, tensor->ndim,
-                                 ((size_t)tensor->bits * tensor->lanes + 7) / 8,
-                                 ((size_t)tensor->bits * tensor->lanes + 7) / 8, &out->len)) {
+    if (!tensor || !tensor_size(tensor, &out->len)) {
         memory_release(out);
         return false;
     }
@@ -176,9 +216,9 @@ static bool of_dlpack(PyObject *object, struct memory *out)
 
 static bool of_address(PyObject *tuple, struct memory *out)
 {
-    unsigned long long addr, len;
+    uint64_t addr, len;
 
-    if (!PyArg_ParseTuple(tuple, "KK;memory is (address, length)", &addr, &len))
+    if (!PyArg_ParseTuple(tuple, "O&O&;memory is (address, length)", to_u64, &addr, to_u64, &len))
         return false;
     out->addr = (const void *)(uintptr_t)addr;
     out->len = len;

@@ -74,6 +74,7 @@ static const struct field domain_fields[] = {
     FIELD(hmreg_domain_info, iov_limit, U32),   FIELD(hmreg_domain_info, max_len, U64),
     FIELD(hmreg_domain_info, max_regions, U64), FIELD(hmreg_domain_info, max_bytes, U64),
     FIELD(hmreg_domain_info, nic, TEXT),        FIELD(hmreg_domain_info, pci, PCI),
+    FIELD(hmreg_domain_info, lost, TEXT),
 };
 
 static const struct field memory_fields[] = {

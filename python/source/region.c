@@ -12,31 +12,34 @@ PyTypeObject *region_type;
 
 /* ---- putting ---------------------------------------------------------------------------- */
 
-/* Ends the region `mr`, and then the hold on its memory; -EBUSY: neither. */
-static int end(struct region *self, struct hmreg_mr *mr)
+/* Ends the region `mr`. -EBUSY: it stays. Only a put that may deregister it gives up the GIL. */
+static int end(const struct region *self, struct hmreg_mr *mr)
 {
     int rc = 0;
 
     if (self->explicit)
         UNLOCKED(rc = hmreg_mr_close(mr));
-    else
+    else if (hmreg_mr_try_put(mr))
         UNLOCKED(hmreg_mr_put(mr));
-    if (rc != -EBUSY)
-        memory_release(&self->memory);
     return rc;
 }
 
 static PyObject *region_put(PyObject *self, PyObject *args)
 {
+    struct region *region = (struct region *)self;
     struct hmreg_mr *mr = handle_take(self);
+    PyObject *result;
     int rc;
 
     if (!mr)
         return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
-    rc = end((struct region *)self, mr);
+    rc = end(region, mr);
+    result = none_or_raise(rc); /* before code that freeing the buffer runs */
     if (rc == -EBUSY)
-        ((struct object *)self)->handle = mr;
-    return none_or_raise(rc);
+        region->object.handle = mr;
+    else
+        memory_release(&region->memory);
+    return result;
 }
 
 /* A region that something is bound to stays registered: then its memory and domain stay too. */
@@ -49,22 +52,36 @@ static void region_end(PyObject *self)
     PyObject_GC_UnTrack(self);
     if (region->object.handle)
         rc = end(region, region->object.handle);
-    else
+    if (rc != -EBUSY) {
         memory_release(&region->memory);
-    if (rc != -EBUSY)
         Py_XDECREF(region->object.parent);
+    }
     PyObject_GC_Del(self);
     Py_DECREF(type);
 }
 
 /* ---- keys ------------------------------------------------------------------------------- */
 
-/* Asks first: the head is not readable in a forked child, or while the region is suspended. */
+static PyObject *keys_of(const struct hmreg_mr_head *head)
+{
+    PyObject *tuple = PyTuple_New(head->count);
+
+    for (uint32_t i = 0; tuple && i < head->count; i++) {
+        PyObject *keys = record_of(RECORD_KEYS, &head->keys[i]);
+
+        if (!keys || PyTuple_SetItem(tuple, i, keys))
+            Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
+/* In a forked child the keys are its parent's: an error. While they are read the region is in use:
+ * garbage collection must not put it. */
 static PyObject *region_keys(PyObject *self, PyObject *none)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct object *object = (struct object *)self;
     struct hmreg_mr *mr = handle_of(self);
-    const struct hmreg_mr_head *head;
     PyObject *tuple;
     int rc;
 
@@ -73,14 +90,9 @@ static PyObject *region_keys(PyObject *self, PyObject *none)
     rc = hmreg_mr_query(mr, &info);
     if (rc)
         return raise_last(rc);
-    head = hmreg_mr_head_of(mr);
-    tuple = PyTuple_New(head->count);
-    for (uint32_t i = 0; tuple && i < head->count; i++) {
-        PyObject *keys = record_of(RECORD_KEYS, &head->keys[i]);
-
-        if (!keys || PyTuple_SetItem(tuple, i, keys))
-            Py_CLEAR(tuple);
-    }
+    object->users++;
+    tuple = keys_of(hmreg_mr_head_of(mr));
+    object->users--;
     return tuple;
 }
 
@@ -142,12 +154,13 @@ static PyObject *region_pack(PyObject *self, PyObject *none)
 /* The region, or its rail by the optional argument. */
 static const struct hmreg_mr *rail_of(PyObject *self, PyObject *args)
 {
-    const struct hmreg_mr *mr = handle_of(self), *rail;
+    const struct hmreg_mr *mr, *rail;
     Py_ssize_t index = -1;
 
-    if (!mr || !PyArg_ParseTuple(args, "|n", &index))
+    if (!PyArg_ParseTuple(args, "|n", &index))
         return NULL;
-    if (index < 0)
+    mr = handle_of(self);
+    if (!mr || index == -1)
         return mr;
     rail = hmreg_mr_rail(mr, (size_t)index);
     if (!rail)

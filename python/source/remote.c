@@ -58,12 +58,14 @@ static PyObject *remote_info(PyObject *self, PyObject *none)
 
 static PyObject *remote_addr(PyObject *self, PyObject *args)
 {
-    struct hmreg_remote *remote = handle_of(self);
-    unsigned long long offset, len;
-    uint64_t addr, key;
+    uint64_t offset, len, addr, key;
+    struct hmreg_remote *remote;
     int rc;
 
-    if (!remote || !PyArg_ParseTuple(args, "KK:addr", &offset, &len))
+    if (!PyArg_ParseTuple(args, "O&O&:addr", to_u64, &offset, to_u64, &len))
+        return NULL;
+    remote = handle_of(self);
+    if (!remote)
         return NULL;
     rc = hmreg_remote_addr(remote, offset, len, &addr, &key);
     return rc ? raise_last(rc)
@@ -75,16 +77,21 @@ static PyObject *remote_check(PyObject *self, PyObject *args)
     static const char *const names[] = {[HMREG_REMOTE_CURRENT] = "current",
                                         [HMREG_REMOTE_RENEWED] = "renewed",
                                         [HMREG_REMOTE_DEAD] = "dead"};
-    struct hmreg_remote *remote = handle_of(self);
     enum hmreg_remote_state state = HMREG_REMOTE_CURRENT;
+    struct hmreg_remote *remote;
+    PyObject *result = NULL;
     Py_buffer token;
     int rc;
 
-    if (!remote || !PyArg_ParseTuple(args, "y*:check", &token))
+    if (!PyArg_ParseTuple(args, "y*:check", &token))
         return NULL;
-    rc = hmreg_remote_check(remote, token.buf, (size_t)token.len, &state);
+    remote = handle_of(self);
+    if (remote) {
+        rc = hmreg_remote_check(remote, token.buf, (size_t)token.len, &state);
+        result = rc ? raise_last(rc) : PyUnicode_FromString(names[state]);
+    }
     PyBuffer_Release(&token);
-    return rc ? raise_last(rc) : PyUnicode_FromString(names[state]);
+    return result;
 }
 
 /* No other thread may be in a call with the remote: taken, it is closed to them. */
@@ -95,9 +102,9 @@ static PyObject *remote_renew(PyObject *self, PyObject *args)
     Py_buffer token;
     int rc;
 
-    if (!handle_of(self) || !PyArg_ParseTuple(args, "y*:renew", &token))
+    if (!PyArg_ParseTuple(args, "y*:renew", &token))
         return NULL;
-    remote = handle_take(self);
+    remote = handle_of(self) ? handle_take(self) : NULL;
     if (remote) {
         UNLOCKED(rc = hmreg_remote_renew(remote, token.buf, (size_t)token.len));
         ((struct object *)self)->handle = remote;
@@ -111,56 +118,66 @@ static PyObject *remote_renew(PyObject *self, PyObject *args)
 
 struct transfer {
     struct memory memory;
-    uint64_t addr, key;
-    PyObject *region;
-    void *desc;
+    uint64_t offset;
+    PyObject *region; /* NULL: none */
+    bool reads;
 };
 
-static bool transfer_prepare(PyObject *self, PyObject *args, bool written, struct transfer *out)
+static bool transfer_of(PyObject *args, struct transfer *out)
 {
-    struct hmreg_remote *remote = handle_of(self);
-    unsigned long long offset = 0;
-    PyObject *memory;
-    int rc;
+    PyObject *memory, *region = Py_None;
 
-    out->region = NULL;
-    if (!remote || !PyArg_ParseTuple(args, "O|KO!", &memory, &offset, region_type, &out->region))
+    out->offset = 0;
+    if (!PyArg_ParseTuple(args, "O|O&O", &memory, to_u64, &out->offset, &region))
         return false;
-    out->desc = NULL;
-    if (out->region) {
-        if (!handle_of(out->region))
-            return false;
-        out->desc = hmreg_mr_desc(handle_of(out->region));
-    }
-    if (!memory_of(memory, written, &out->memory))
+    if (region != Py_None && !PyObject_TypeCheck(region, region_type)) {
+        PyErr_SetString(PyExc_TypeError, "region is a Region, or None");
         return false;
-    rc = hmreg_remote_addr(remote, offset, out->memory.len, &out->addr, &out->key);
-    if (rc) {
-        memory_release(&out->memory);
-        raise_last(rc);
     }
-    return !rc;
+    out->region = region == Py_None ? NULL : region;
+    return memory_of(memory, out->reads, &out->memory);
+}
+
+static int move(struct hmreg_remote *remote, const struct transfer *to, void *desc)
+{
+    const void *addr = to->memory.addr;
+    size_t len = to->memory.len;
+    uint64_t at, key;
+    int rc = hmreg_remote_addr(remote, to->offset, len, &at, &key);
+
+    if (rc)
+        return rc;
+    return to->reads ? hmreg_loopback_read(remote, (void *)addr, len, desc, at, key)
+                     : hmreg_loopback_write(remote, addr, len, desc, at, key);
 }
 
 /* The region counts as used: without the GIL, another thread must not put it. */
-static PyObject *transfer(PyObject *self, PyObject *args, bool reads)
+static PyObject *moved(PyObject *self, const struct transfer *to)
 {
-    struct hmreg_remote *remote = handle_of(self);
-    struct transfer to;
-    PyObject *result;
+    struct object *region = (struct object *)to->region;
+    struct hmreg_mr *mr = region ? handle_of(to->region) : NULL;
+    struct hmreg_remote *remote = !region || mr ? handle_of(self) : NULL;
+    void *desc = mr ? hmreg_mr_desc(mr) : NULL;
     int rc;
 
-    if (!transfer_prepare(self, args, reads, &to))
+    if (!remote)
         return NULL;
-    if (to.region)
-        ((struct object *)to.region)->users++;
-    WITHOUT_GIL(self, rc = reads ? hmreg_loopback_read(remote, (void *)to.memory.addr,
-                                                       to.memory.len, to.desc, to.addr, to.key)
-                                 : hmreg_loopback_write(remote, to.memory.addr, to.memory.len,
-                                                        to.desc, to.addr, to.key));
-    if (to.region)
-        ((struct object *)to.region)->users--;
-    result = none_or_raise(rc); /* before code that freeing the buffer runs */
+    if (region)
+        region->users++;
+    WITHOUT_GIL(self, rc = move(remote, to, desc));
+    if (region)
+        region->users--;
+    return none_or_raise(rc);
+}
+
+static PyObject *transfer(PyObject *self, PyObject *args, bool reads)
+{
+    struct transfer to = {.reads = reads};
+    PyObject *result;
+
+    if (!transfer_of(args, &to))
+        return NULL;
+    result = moved(self, &to); /* before code that freeing the buffer runs */
     memory_release(&to.memory);
     return result;
 }

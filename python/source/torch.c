@@ -21,20 +21,32 @@ typedef void (*free_function)(void *memory, ssize_t size, int device, void *stre
 /* A node of the tree, by its address. */
 struct block {
     void *memory;
+    size_t len;
     struct hmreg_mr *mr;
 };
 
-/* One in a process, as torch has one allocator. */
-static struct {
-    pthread_mutex_t lock; /* of blocks and count */
-    void *blocks;         /* tsearch(3)'s tree */
-    uint64_t count, failures;
-    PyObject *object; /* the Domain, guarded by the GIL; counted as in use */
-    struct hmreg *lib;
-    struct hmreg_domain *domain;
-    uint64_t access;
-    allocate_function allocate;
+struct functions {
+    allocate_function allocate; /* NULL: there never was a hook */
     free_function free;
+};
+
+/* What registers blocks. */
+struct target {
+    struct hmreg *lib;
+    struct hmreg_domain *domain; /* NULL: no hook */
+    uint64_t access;
+};
+
+/* One in a process, as torch has one allocator, which outlives the hook. */
+static struct {
+    pthread_mutex_t lock; /* of all but object */
+    void *blocks;         /* tsearch(3)'s tree */
+    uint64_t count;       /* of blocks, those that are being registered or ended included: the
+                             target stays as it is */
+    uint64_t failures;
+    struct target target;
+    struct functions functions;
+    PyObject *object; /* the Domain, guarded by the GIL; counted as in use */
 } hook = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 #pragma GCC visibility push(default)
@@ -49,75 +61,125 @@ static int by_address(const void *one, const void *other)
     return (a > b) - (a < b);
 }
 
-/* A block in the tree; false if there is no memory for it. */
+static struct functions functions_now(void)
+{
+    struct functions now;
+
+    pthread_mutex_lock(&hook.lock);
+    now = hook.functions;
+    pthread_mutex_unlock(&hook.lock);
+    return now;
+}
+
+/* The target for one more block, until uncount(). */
+static struct target count(void)
+{
+    struct target now;
+
+    pthread_mutex_lock(&hook.lock);
+    now = hook.target;
+    hook.count += now.domain != NULL;
+    pthread_mutex_unlock(&hook.lock);
+    return now;
+}
+
+static void uncount(bool failed)
+{
+    pthread_mutex_lock(&hook.lock);
+    hook.count--;
+    hook.failures += failed;
+    pthread_mutex_unlock(&hook.lock);
+}
+
+/* A block in the tree. False: there is no memory for it, or torch has one at this address that it
+ * has freed by other means. */
 static bool keep(struct block *block)
 {
-    bool kept;
+    struct block **kept;
+    bool is_new;
 
     pthread_mutex_lock(&hook.lock);
     kept = tsearch(block, &hook.blocks, by_address);
-    hook.count += kept;
+    is_new = kept && *kept == block;
     pthread_mutex_unlock(&hook.lock);
-    return kept;
+    return is_new;
 }
 
-static struct block *take(void *memory)
+/* NULL: no such block. *lib: it was registered with. */
+static struct block *take(void *memory, struct hmreg **lib)
 {
     struct block key = {.memory = memory}, **found, *block = NULL;
 
     pthread_mutex_lock(&hook.lock);
+    *lib = hook.target.lib;
     found = tfind(&key, &hook.blocks, by_address);
     if (found) {
         block = *found;
         tdelete(&key, &hook.blocks, by_address);
-        hook.count--;
     }
     pthread_mutex_unlock(&hook.lock);
     return block;
 }
 
+static bool add(const struct target *target, void *memory, size_t len)
+{
+    struct block *block = malloc(sizeof(*block));
+
+    if (!block)
+        return false;
+    *block = (struct block){.memory = memory, .len = len};
+    if (!hmreg_mr_get(target->domain, memory, len, target->access, &block->mr)) {
+        if (keep(block))
+            return true;
+        hmreg_mr_put(block->mr);
+    }
+    free(block);
+    return false;
+}
+
 /* Memory that cannot be registered is torch's all the same. */
 void *hmreg_torch_alloc(ssize_t size, int device, void *stream)
 {
-    void *memory = hook.allocate ? hook.allocate(size, device, stream) : NULL;
-    struct block *block = memory && size > 0 ? malloc(sizeof(*block)) : NULL;
+    allocate_function allocate = functions_now().allocate;
+    void *memory = allocate ? allocate(size, device, stream) : NULL;
+    struct target target;
 
-    if (!block)
+    if (!memory || size <= 0)
         return memory;
-    block->memory = memory;
-    if (!hmreg_mr_get(hook.domain, memory, (size_t)size, hook.access, &block->mr)) {
-        if (keep(block))
-            return memory;
-        hmreg_mr_put(block->mr);
-    }
-    __atomic_add_fetch(&hook.failures, 1, __ATOMIC_RELAXED);
-    free(block);
+    target = count();
+    if (target.domain && !add(&target, memory, (size_t)size))
+        uncount(true);
     return memory;
 }
 
 void hmreg_torch_free(void *memory, ssize_t size, int device, void *stream)
 {
-    struct block *block = take(memory);
+    free_function give_back = functions_now().free;
+    struct hmreg *lib;
+    struct block *block = take(memory, &lib);
 
     if (block) {
-        hmreg_invalidate(hook.lib, memory, (size_t)size);
+        hmreg_invalidate(lib, memory, block->len);
         hmreg_mr_put(block->mr);
         free(block);
+        uncount(false);
     }
-    if (hook.free)
-        hook.free(memory, size, device, stream);
+    if (give_back)
+        give_back(memory, size, device, stream);
 }
 
 /* ---- for Python ------------------------------------------------------------------------- */
 
 static PyObject *end(void)
 {
-    uint64_t count;
+    uint64_t blocks;
 
     pthread_mutex_lock(&hook.lock);
-    count = hook.count;
+    blocks = hook.count;
+    if (!blocks)
+        hook.target.domain = NULL;
     pthread_mutex_unlock(&hook.lock);
-    if (count)
+    if (blocks)
         return raise_own(-EBUSY, "torch has blocks of the hook: free them first");
     if (hook.object)
         ((struct object *)hook.object)->users--;
@@ -137,22 +199,27 @@ static PyObject *arguments(void)
 
 static PyObject *torch_hook(PyObject *module, PyObject *args)
 {
-    unsigned long long access, allocate, give_back;
+    uint64_t access, allocate, give_back;
+    struct target target;
     PyObject *domain;
 
     if (PyTuple_Size(args) == 0)
         return end();
-    if (!PyArg_ParseTuple(args, "O!KKK:torch_hook", domain_type, &domain, &access, &allocate,
-                          &give_back) ||
-        !handle_of(domain))
+    if (!PyArg_ParseTuple(args, "O!O&O&O&:torch_hook", domain_type, &domain, to_u64, &access,
+                          to_u64, &allocate, to_u64, &give_back))
         return NULL;
     if (hook.object)
         return raise_own(-EBUSY, "the hook has a domain: end it by torch_hook()");
-    hook.domain = handle_of(domain);
-    hook.lib = handle_of(((struct object *)domain)->parent);
-    hook.access = access;
-    hook.allocate = (allocate_function)(uintptr_t)allocate;
-    hook.free = (free_function)(uintptr_t)give_back;
+    target.access = access;
+    target.domain = handle_of(domain);
+    target.lib = target.domain ? handle_of(((struct object *)domain)->parent) : NULL;
+    if (!target.lib)
+        return NULL;
+    pthread_mutex_lock(&hook.lock);
+    hook.target = target;
+    hook.functions = (struct functions){(allocate_function)(uintptr_t)allocate,
+                                        (free_function)(uintptr_t)give_back};
+    pthread_mutex_unlock(&hook.lock);
     hook.object = Py_NewRef(domain);
     ((struct object *)domain)->users++;
     return arguments();
@@ -160,12 +227,13 @@ static PyObject *torch_hook(PyObject *module, PyObject *args)
 
 static PyObject *torch_stats(PyObject *module, PyObject *none)
 {
-    uint64_t count, failures = __atomic_load_n(&hook.failures, __ATOMIC_RELAXED);
+    uint64_t blocks, failures;
 
     pthread_mutex_lock(&hook.lock);
-    count = hook.count;
+    blocks = hook.count;
+    failures = hook.failures;
     pthread_mutex_unlock(&hook.lock);
-    return Py_BuildValue("KK", (unsigned long long)count, (unsigned long long)failures);
+    return Py_BuildValue("KK", (unsigned long long)blocks, (unsigned long long)failures);
 }
 
 static PyMethodDef functions[] = {

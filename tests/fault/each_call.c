@@ -183,6 +183,9 @@ CASE(each_call_fails__cached)
         if (!rc)
             hmreg_mr_put(mr);
     }
+    if (!rc && !hmreg_mr_try_get(way->domain, memory, 4096, HMREG_ACCESS_ALL, &mr) &&
+        hmreg_mr_try_put(mr))
+        hmreg_mr_put(mr);
     rc = rc ? rc : hmreg_mr_get(way->domain, memory + 1, 4000, HMREG_ACCESS_REMOTE, &way->held);
     rc = rc ? rc : hmreg_invalidate(way->lib, memory, 1);
     return rc ? rc : hmreg_domain_flush(way->domain);

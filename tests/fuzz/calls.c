@@ -22,7 +22,8 @@ static void end_region(struct fuzz *fuzz, unsigned slot)
 
 static void end_gotten(struct fuzz *fuzz, unsigned slot)
 {
-    hmreg_mr_put(fuzz->gotten[slot]);
+    if (hmreg_mr_try_put(fuzz->gotten[slot]))
+        hmreg_mr_put(fuzz->gotten[slot]);
     fuzz->gotten[slot] = NULL;
 }
 
@@ -472,12 +473,21 @@ static void call_get(struct fuzz *fuzz)
 {
     unsigned slot = SLOT;
     struct hmreg_mr *mr = fuzz->gotten[slot];
+    struct hmreg_domain *domain;
+    uint64_t access;
+    size_t len;
+    void *addr;
 
     if (mr)
         return;
-    CALL(hmreg_mr_get(PICK(fuzz->domains), fuzz_target(fuzz), fuzz_length(fuzz), any_access(fuzz),
-                      &mr),
-         &mr);
+    access = any_access(fuzz);
+    len = fuzz_length(fuzz);
+    addr = fuzz_target(fuzz);
+    domain = PICK(fuzz->domains);
+    if (hmreg_mr_try_get(domain, addr, len, access, &mr)) {
+        MUST(!mr);
+        CALL(hmreg_mr_get(domain, addr, len, access, &mr), &mr);
+    }
     fuzz->gotten[slot] = mr;
 }
 

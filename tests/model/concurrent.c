@@ -210,7 +210,8 @@ static void put(struct hold *hold)
     if (!hold)
         return;
     pinned_unuse(hold->region);
-    hmreg_mr_put(hold->mr);
+    if (hold->first % 2 || hmreg_mr_try_put(hold->mr))
+        hmreg_mr_put(hold->mr);
     leave(hold->first, hold->count);
     free(hold);
 }
@@ -231,7 +232,12 @@ static void get(struct worker *worker)
     }
     hold = malloc(sizeof(*hold));
     *hold = (struct hold){.first = first, .count = count};
-    rc = hmreg_mr_get(t.domain, (void *)(uintptr_t)start, (size_t)(end - start), access, &hold->mr);
+    rc = draw(worker, 2) ? hmreg_mr_try_get(t.domain, (void *)(uintptr_t)start,
+                                            (size_t)(end - start), access, &hold->mr)
+                         : -EAGAIN;
+    if (rc)
+        rc = hmreg_mr_get(t.domain, (void *)(uintptr_t)start, (size_t)(end - start), access,
+                          &hold->mr);
     if (rc) {
         pinning_complain("get = %d: %s", rc, hmreg_last_error()->text);
         leave(first, count);

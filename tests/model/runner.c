@@ -225,6 +225,14 @@ static void put(struct hold *hold)
     oracle_put(key);
 }
 
+static int get_by(int (*call)(struct hmreg_domain *domain, const void *addr, size_t len,
+                              uint64_t access, struct hmreg_mr **mr),
+                  struct hold *hold)
+{
+    return call(t.domain, (void *)(uintptr_t)hold->want.start,
+                (size_t)(hold->want.end - hold->want.start), hold->want.access, &hold->mr);
+}
+
 static void get(const struct step *step, int code)
 {
     struct hold *hold = &t.holds[step->a % PLAN_HOLDS];
@@ -238,8 +246,9 @@ static void get(const struct step *step, int code)
         get_nothing(&hold->want);
         return;
     }
-    rc = hmreg_mr_get(t.domain, (void *)(uintptr_t)hold->want.start,
-                      (size_t)(hold->want.end - hold->want.start), hold->want.access, &hold->mr);
+    rc = step->c % 2 ? get_by(hmreg_mr_try_get, hold) : -EAGAIN;
+    if (rc)
+        rc = get_by(hmreg_mr_get, hold);
     failures = atomic_load(&pinning.failures) - failures;
     if (rc) {
         hold->mr = NULL;

@@ -31,6 +31,13 @@ static int all(hmr::ref<hmreg_domain> domain, const hmr::library &lib)
     if (!hmr::get(domain, vector, HMREG_SEND) || !hmr::get(domain, string, HMREG_SEND) ||
         !hmr::get(domain, array, HMREG_RECV) || !hmr::get(domain, {array, 8}, HMREG_RECV))
         return 2;
+    auto again = hmr::try_get(domain, vector, HMREG_SEND);
+    if (again.error ? again.error.code != -EAGAIN : !again.value)
+        return 9;
+    if (again && !hmreg_mr_try_put(again.value.get()))
+        static_cast<void>(again.value.release());
+    if (hmr::try_get(domain, {array, 4}, HMREG_SEND).error.code != -EAGAIN)
+        return 10;
     if (hmr::range(array).len != 400 || hmr::range(vector).len != 4000)
         return 3;
 #if __cplusplus > 202000L

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 
 import hmreg
+from cases_memory import Cuda
 from common import BOTH, LEN, Case
 
 
@@ -43,7 +44,11 @@ class Children(Case):
         return answer
 
     def test_forked_child(self):
+        class Failing(Cuda):
+            def __del__(self):
+                error_of(hmreg.explain)
         region, remote_target = self.domain.get(bytearray(LEN), BOTH), bytearray(LEN)
+        failing = self.domain.reg(Failing(bytearray(LEN)), BOTH)
         explicit = self.domain.reg(remote_target, BOTH)
         remote = self.peer.open_remote(explicit.pack())
 
@@ -52,15 +57,23 @@ class Children(Case):
                      lambda: remote.write(b"x"), self.domain.stats, self.domain.flush, explicit.put,
                      self.domain.close, self.lib.close, self.lib.loopback)
             answers = [error_of(call) for call in calls]
+            values = region.key, region.desc, region.len, region.generation == generation
+            try:
+                failing.put()
+            except hmreg.HmregError as error:
+                values += (error.text,)
             region.put()
-            pipe.send((answers, own_library()))
+            pipe.send((answers, values, own_library()))
 
-        answers, written = self.run_child("fork", child)
+        key, generation = region.key, region.generation
+        answers, values, written = self.run_child("fork", child)
         self.assertEqual(set(answers), {errno.EPERM}, answers)
+        self.assertEqual(values[:4], (key, 0, LEN, True))
+        self.assertIn("forked child", values[4])  # not what the end of its memory failed with
         self.assertEqual(written, b"child")
         remote.write(b"parent")
         self.assertEqual(remote_target[:6], b"parent")
-        for each in remote, region, explicit:
+        for each in remote, region, explicit, failing:
             each.close()
 
     def test_forked_child_that_frees_everything(self):

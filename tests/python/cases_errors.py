@@ -4,6 +4,7 @@ import sys
 import types
 
 import hmreg
+from cases_memory import Dlpack
 from common import BOTH, LEN, Case
 
 
@@ -63,6 +64,25 @@ class Errors(Case):
             with self.peer.open_remote(region.pack()) as remote, self.fails(errno.ERANGE):
                 remote.write(b"x", LEN)
 
+    def test_error_is_that_of_the_call(self):
+        """Not of what the end of its memory does."""
+        class Failing(Dlpack):
+            def end(self, capsule):
+                super().end(capsule)
+                try:
+                    lib.loopback(flags=1 << 31)
+                except hmreg.HmregError:
+                    pass
+        lib, memory = self.lib, Failing(bytearray(LEN))
+        with self.domain.get(bytearray(LEN), BOTH) as region, self.peer.open_remote(region.pack()) as remote:
+            with self.fails(errno.ERANGE, "region"):
+                remote.write(memory, LEN)
+        with self.fails(errno.EINVAL, "unknown bits"):
+            self.domain.get(memory, 1)
+        with self.fails(errno.ENOENT, "hmreg_suspend()"):
+            self.lib.resume(memory)
+        self.assertEqual(memory.ended, 3)
+
     def test_wrong_arguments(self):
         for call in (lambda: self.domain.get(bytearray(LEN)), lambda: self.domain.get(object(), BOTH),
                      lambda: self.domain.get((1, 2, 3), BOTH), lambda: self.lib.loopback(no_such=1),
@@ -72,9 +92,27 @@ class Errors(Case):
         for call in (lambda: hmreg.open("none"), lambda: self.domain.explain("none")):
             with self.assertRaises(ValueError):
                 call()
-        for call in (lambda: self.lib.loopback(flags=1 << 32), lambda: self.domain.get(bytearray(1), -1)):
+        region = self.domain.get(bytearray(LEN), BOTH)
+        remote = self.peer.open_remote(region.pack())
+        for wrong in -1, 1 << 64, (1 << 64) + BOTH:
+            for call in (lambda: self.domain.get(bytearray(LEN), wrong), lambda: self.domain.reg(bytearray(LEN), wrong),
+                         lambda: self.domain.reg(bytearray(LEN), BOTH, wrong), lambda: self.domain.plan(wrong),
+                         lambda: self.domain.reg(bytearray(LEN), BOTH, flags=wrong), lambda: remote.addr(wrong, 1),
+                         lambda: remote.addr(0, wrong), lambda: remote.write(b"x", wrong),
+                         lambda: self.domain.get((wrong, 1), BOTH), lambda: self.domain.get((region.addr, wrong), BOTH),
+                         lambda: hmreg.open(fork_max_bytes=wrong), lambda: hmreg.open(ifaces=wrong),
+                         lambda: self.lib.loopback(max_bytes=wrong), lambda: self.lib.group([self.domain], wrong),
+                         lambda: hmreg.torch_hook(self.domain, wrong, 0, 0)):
+                with self.assertRaises(OverflowError):
+                    call()
+        for call in (lambda: self.lib.loopback(flags=1 << 32), lambda: hmreg.open(ifaces=1 << 32)):
             with self.assertRaises(OverflowError):
                 call()
+        for rail in 1, -2:
+            with self.fails(errno.ENOENT):
+                region.info(rail)
+        remote.close()
+        region.put()
         with self.fails(errno.EINVAL):
             self.lib.group([])
         with self.fails(errno.EINVAL):

@@ -39,11 +39,11 @@ class Dlpack:
     ended = 0
     keywords = None
 
-    def __init__(self, memory, strides=None, device=1):
+    def __init__(self, memory, strides=None, device=1, bits=32):
         self.memory = memory
         self.shape = (ctypes.c_int64 * 2)(4, LEN // 16 - 1)
         self.strides = (ctypes.c_int64 * 2)(*strides) if strides else None
-        self.tensor = Tensor(ctypes.addressof(ctypes.c_char.from_buffer(memory)), device, 0, 2, 2, 32, 1,
+        self.tensor = Tensor(ctypes.addressof(ctypes.c_char.from_buffer(memory)), device, 0, 2, 2, bits, 1,
                              self.shape, self.strides, 16)
         self.name = b"dltensor"
         kind = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
@@ -157,10 +157,65 @@ class Memory(Case):
         with self.assertRaises(BufferError):
             self.domain.get(owner, BOTH)
         self.assertEqual(owner.ended, 1)
+        for odd in Dlpack(bytearray(LEN), bits=4), Dlpack(bytearray(LEN), device=4), Dlpack(bytearray(LEN), device=99):
+            with self.assertRaises(BufferError):
+                self.domain.get(odd, BOTH)
         owner = Dlpack(bytearray(LEN))
         owner.name = b"used_dltensor"
         with self.assertRaises(ValueError):
             self.domain.get(owner, BOTH)
+
+    def test_dlpack_whose_device_fails(self):
+        class Odd:
+            device = None
+            asked = 0
+
+            def __dlpack_device__(self):
+                return self.device or self.undefined
+
+            @property
+            def __dlpack__(self):
+                self.asked += 1
+        odd = Odd()
+        for device, error in ((None, AttributeError), ([1, 0], BufferError), ((1,), TypeError), (1, BufferError)):
+            odd.device, odd.asked = device, 0
+            with self.assertRaises(error):
+                self.domain.get(odd, BOTH)
+            self.assertEqual(odd.asked, 1)  # whether there is one
+
+    def test_objects_closed_while_memory_is_taken(self):
+        """Taking memory runs Python, which may close what the call began with."""
+        class Closer(Dlpack):
+            def __dlpack__(self, **keywords):
+                self.close()
+                return super().__dlpack__(**keywords)
+        closer = Closer(bytearray(LEN))
+
+        def closed(thing, call, *args):
+            closer.close = thing.close
+            with self.fails(errno.EINVAL, "closed"):
+                call(closer, *args)
+            self.assertTrue(thing.closed)
+        for name in "get", "reg":
+            domain = self.lib.loopback()
+            closed(domain, getattr(domain, name), BOTH)
+        for name in "query", "invalidate", "suspend", "resume":
+            lib = hmreg.open()
+            closed(lib, getattr(lib, name))
+        with self.domain.get(bytearray(LEN), BOTH) as region:
+            remote = self.peer.open_remote(region.pack())
+            closed(remote, remote.write)
+            with self.peer.open_remote(region.pack()) as remote, self.peer.get(closer.memory, BOTH) as local:
+                closed(local, remote.write, 0, local)
+        self.assertEqual(closer.ended, 8)
+
+    def test_group_whose_library_is_closed_by_its_members(self):
+        def members():
+            lib.close()
+            yield self.domain
+        lib = hmreg.open()
+        with self.fails(errno.EINVAL, "closed"):
+            lib.group(members())
 
     def test_cycle_through_a_region_is_collected(self):
         class Holder(Cuda):

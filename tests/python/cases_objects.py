@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+import collections
 import pickle
 
 import hmreg
-from common import BOTH, LEN, Case
+from common import BOTH, LEN, Case, Gate
 
 
 class Objects(Case):
@@ -54,6 +55,7 @@ class Objects(Case):
         info = self.lib.loopback(max_regions=5, max_len=LEN, mr_mode=hmreg.MR_PROV_KEY).info()
         self.assertEqual((info.provider, info.max_regions, info.max_len, info.mr_mode, info.pci),
                          ("loopback", 5, LEN, hmreg.MR_PROV_KEY, None))
+        self.assertEqual(info.lost, "")
         self.assertIs(self.domain.library, self.lib)
         self.assertEqual(self.domain.explain().path, "system")
         self.assertEqual(len(self.domain.explain("cuda", 0).reasons) if self.has_cuda() else 0, 0)
@@ -121,6 +123,21 @@ class Objects(Case):
                 remote.write(source, 0, local)
             remote.close()
         self.assertEqual(target, source)
+
+    def test_region_is_optional(self):
+        target = bytearray(LEN)
+        with self.domain.get(target, BOTH) as region, self.peer.open_remote(region.pack()) as remote:
+            remote.write(b"x", 0, None)
+            with self.assertRaises(TypeError):
+                remote.write(b"y", 0, target)
+        self.assertEqual(target[:2], b"x\0")
+
+    def test_object_with_a_domain_may_be_a_tuple(self):
+        gate = Gate(open=1)
+        pair = collections.namedtuple("Pair", "pd other")(gate.pd, None)
+        with self.lib.verbs(pair) as domain, domain.get(bytearray(LEN), BOTH) as region:
+            rail, = domain.open_rails(region.pack())
+            rail.close()
 
     def test_closing_twice_has_no_effect(self):
         region = self.domain.get(bytearray(LEN), BOTH)

@@ -4,6 +4,7 @@ import errno
 import gc
 import os
 import random
+import sys
 import threading
 
 import hmreg
@@ -83,6 +84,29 @@ class Waiting(Case):
         self.gate.open = 1
         thread.join()
         target.clear()
+
+
+class Hits(Case):
+    def test_hit_keeps_the_gil(self):
+        """Another thread waits for the GIL, and does not ask for it before the switch interval is over."""
+        held, ran = threading.Lock(), []
+
+        def wait():
+            held.acquire()
+            ran.append(True)
+        self.addCleanup(sys.setswitchinterval, sys.getswitchinterval())
+        target, thread = bytearray(LEN), threading.Thread(target=wait)
+        self.domain.get(target, BOTH).put()
+        held.acquire()
+        thread.start()
+        sys.setswitchinterval(1000)
+        held.release()
+        for _ in range(20000):
+            self.domain.get(target, BOTH).put()
+        kept = not ran
+        thread.join()
+        self.assertTrue(kept)
+        self.assertEqual(self.domain.stats().hits, 20000)
 
 
 class Stress(Case):

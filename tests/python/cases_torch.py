@@ -65,6 +65,33 @@ class Torch(Case):
         self.torch_free(block, LEN, 0, None)
         self.assertEqual(self.calls[-1], LEN)
 
+    def test_allocator_outlives_the_hook(self):
+        hmreg.torch_hook()
+        with self.lib.loopback() as domain:
+            hmreg.torch_hook(domain, BOTH, *(ctypes.cast(each, ctypes.c_void_p).value
+                                             for each in (self.allocate, self.free)))
+            hmreg.torch_hook()
+        before = hmreg.torch_stats()
+        block = self.torch_allocate(LEN, 0, None)
+        self.assertTrue(block)
+        self.assertEqual(hmreg.torch_stats(), before)
+        self.torch_free(block, LEN, 0, None)
+        self.assertEqual(self.calls[-1], LEN)
+
+    def test_block_freed_past_the_hook(self):
+        memory = ctypes.create_string_buffer(LEN)
+        hmreg.torch_hook()
+        self.allocate = ALLOCATE(lambda size, device, stream: ctypes.addressof(memory))
+        self.free = FREE(lambda memory, size, device, stream: None)
+        self.hook(BOTH)
+        failures = hmreg.torch_stats()[1]
+        blocks = [self.torch_allocate(LEN, 0, None) for _ in range(2)]
+        self.assertEqual(blocks[0], blocks[1])
+        self.assertEqual(hmreg.torch_stats(), (1, failures + 1))
+        self.torch_free(blocks[0], 1, 0, None)  # as long as it was registered
+        stats = self.domain.stats()
+        self.assertEqual((stats.regions, stats.retired, hmreg.torch_stats()[0]), (0, 0, 0))
+
     def test_allocator_without_memory(self):
         hmreg.torch_hook()
         self.allocate = ALLOCATE(lambda size, device, stream: None)

@@ -565,6 +565,18 @@ extern "C" {
     pub fn hmreg_mr_put(mr: *mut hmreg_mr);
 }
 extern "C" {
+    pub fn hmreg_mr_try_get(
+        domain: *mut hmreg_domain,
+        addr: *const ::std::os::raw::c_void,
+        len: usize,
+        access: u64,
+        mr: *mut *mut hmreg_mr,
+    ) -> ::std::os::raw::c_int;
+}
+extern "C" {
+    pub fn hmreg_mr_try_put(mr: *mut hmreg_mr) -> ::std::os::raw::c_int;
+}
+extern "C" {
     pub fn hmreg_invalidate(
         lib: *mut hmreg,
         addr: *const ::std::os::raw::c_void,

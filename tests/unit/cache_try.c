@@ -1,0 +1,695 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * hmreg_mr_try_get() and hmreg_mr_try_put(): what they serve, that they serve nothing stale, and
+ * that they do nothing that may take long, whatever other threads do. Here each call with them
+ * checks that: neither locks, allocations, changes that are read, nor a question to a vendor.
+ */
+#define FAILING_MALLOC
+#include "tests/support/cache_fixture.h"
+#include "tests/support/failing_allocation.h"
+#include "tests/support/vendors.h"
+
+#include "core/base/reaper.h"
+#include "core/cache/cache_set.h"
+
+#include <hmreg/group.h>
+#include <hmreg/lost.h>
+#include <hmreg/suspend.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <sys/mman.h>
+
+#define LEN    4096
+#define MANY   64
+#define RIGHTS HMREG_ACCESS_REMOTE
+
+static char memory[MANY][LEN] __attribute__((aligned(LEN)));
+
+/* ---- what may take long ----------------------------------------------------------------- */
+
+static _Thread_local unsigned locks, drains;
+
+int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+    locks++;
+    return __real_pthread_mutex_lock(mutex);
+}
+
+bool __real_cache_drain(struct cache_pool *pool);
+bool __wrap_cache_drain(struct cache_pool *pool);
+bool __wrap_cache_drain(struct cache_pool *pool)
+{
+    drains++;
+    return __real_cache_drain(pool);
+}
+
+static unsigned questions(void)
+{
+    const struct vendor *cuda = &vendors[HMREG_IFACE_CUDA];
+
+    return atomic_load(&cuda->identities) + atomic_load(&cuda->resolves);
+}
+
+static unsigned slow_steps(void)
+{
+    return locks + drains + questions() + allocations;
+}
+
+static int try_on(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
+                  struct hmreg_mr **mr)
+{
+    unsigned before = slow_steps(), regs = atomic_load(&counter.regs);
+    int rc = hmreg_mr_try_get(domain, addr, len, access, mr);
+
+    assert_int_equal(slow_steps(), before);
+    assert_int_equal(atomic_load(&counter.regs), regs);
+    return rc;
+}
+
+/* NULL: nothing at once. */
+static struct hmreg_mr *try_get(const void *addr, size_t len)
+{
+    struct hmreg_mr *mr = NULL;
+    int rc = try_on(fixture.domain, addr, len, RIGHTS, &mr);
+
+    assert_int_equal(rc, mr ? 0 : -EAGAIN);
+    return mr;
+}
+
+/* True: the region is given back. */
+static bool try_put(struct hmreg_mr *mr)
+{
+    unsigned before = slow_steps(), deregs = atomic_load(&counter.deregs);
+    int rc = hmreg_mr_try_put(mr);
+
+    assert_int_equal(slow_steps(), before);
+    assert_int_equal(atomic_load(&counter.deregs), deregs);
+    assert_true(rc == 0 || rc == -EAGAIN);
+    return rc == 0;
+}
+
+/* A hit, whose region is given back. */
+static void assert_hit(const void *addr, size_t len, uint64_t key)
+{
+    struct hmreg_mr *mr = try_get(addr, len);
+
+    assert_non_null(mr);
+    assert_int_equal(hmreg_mr_key(mr), key);
+    assert_true(try_put(mr));
+}
+
+static void open_with(struct hmreg_domain_config config)
+{
+    config.size = sizeof(config);
+    vendors_reset();
+    fixture_open(HMREG_MONITOR_IMPORT, &config);
+}
+
+static void open_fixture(void)
+{
+    open_with((struct hmreg_domain_config){0});
+}
+
+static void skip_if_fenced(void)
+{
+    if (fixture.domain->caches->pool.thread_caches.fenced)
+        test_skip("no membarrier(2) here: every put takes the other path");
+}
+
+/* ---- hits ------------------------------------------------------------------------------- */
+
+TEST(try__region_that_this_thread_has_had__served_and_given_back)
+{
+    open_fixture();
+    skip_if_fenced();
+    assert_null(try_get(memory[0], LEN));
+    assert_int_equal(fixture_key(memory[0], LEN), 1);
+    for (int i = 0; i < 5; i++)
+        assert_hit(memory[0], LEN, 1);
+    assert_int_equal(fixture_stats().hits, 5);
+    assert_int_equal(fixture_stats().misses, 1);
+    assert_null(try_get(memory[0], LEN + 1));
+    assert_null(try_get(memory[1], LEN));
+    assert_ok(hmreg_domain_flush(fixture.domain)); /* nothing holds it */
+    assert_int_equal(atomic_load(&counter.regions), 0);
+    assert_null(try_get(memory[0], LEN));
+}
+
+TEST(try__mixed_with_get_and_put__each_counts)
+{
+    struct hmreg_mr *mr;
+
+    open_fixture();
+    skip_if_fenced();
+    mr = fixture_get(memory[0], LEN);
+    assert_ptr_equal(try_get(memory[0], LEN), mr);
+    assert_ptr_equal(fixture_get(memory[0], LEN), mr);
+    assert_true(try_put(mr));
+    assert_true(try_put(mr));
+    assert_fails(hmreg_domain_close(fixture.domain), -EBUSY, "1 cached region");
+    hmreg_mr_put(mr);
+}
+
+TEST(try__wrong_arguments__eagain_and_nothing_changes)
+{
+    struct hmreg_mr *mr = (void *)1;
+
+    open_fixture();
+    fixture_key(memory[0], LEN);
+    assert_fails(hmreg_invalidate(NULL, memory, 1), -EINVAL, "lib is NULL");
+    assert_int_equal(try_on(NULL, memory[0], LEN, RIGHTS, &mr), -EAGAIN);
+    assert_int_equal(try_on(fixture.domain, memory[0], LEN, RIGHTS, NULL), -EAGAIN);
+    assert_int_equal(try_on(fixture.domain, NULL, LEN, RIGHTS, &mr), -EAGAIN);
+    assert_int_equal(try_on(fixture.domain, memory[0], 0, RIGHTS, &mr), -EAGAIN);
+    assert_int_equal(try_on(fixture.domain, memory[0], SIZE_MAX, RIGHTS, &mr), -EAGAIN);
+    assert_int_equal(try_on(fixture.domain, memory[0], LEN, 0, &mr), -EAGAIN);
+    for (unsigned bit = 0; bit < 64; bit++)
+        if (UINT64_C(1) << bit != HMREG_GET_HOST) /* a claim that holds */
+            assert_int_equal(
+                try_on(fixture.domain, memory[0], LEN, RIGHTS ^ (UINT64_C(1) << bit), &mr),
+                -EAGAIN);
+    assert_ptr_equal(mr, (void *)1);
+    assert_string_equal(hmreg_last_error()->text, "lib is NULL");
+    assert_true(try_put(NULL));
+}
+
+/* Every request that is not in its first slot: parts, neighbours in the table, more rights. */
+TEST(try__other_places_of_the_thread_s_table__served)
+{
+    const struct thread_cache *tcache;
+    struct hmreg_mr *mr = NULL;
+    uint32_t used;
+
+    open_with((struct hmreg_domain_config){.rights = HMREG_RIGHTS_ANY});
+    skip_if_fenced();
+    fixture_key(memory, sizeof(memory));
+    fixture_key(memory[1], LEN); /* from now on parts are expected */
+    tcache = atomic_load(&fixture.domain->caches->pool.thread_caches.first);
+    used = tcache->used;
+    for (unsigned i = 0; i < MANY; i++)
+        assert_hit(memory[i] + 1, LEN - 2, 1);
+    assert_int_equal(tcache->used, used); /* it does not grow */
+    assert_ok(try_on(fixture.domain, memory[3], LEN, HMREG_REMOTE_READ, &mr));
+    assert_int_equal(hmreg_mr_key(mr), 1);
+    assert_true(try_put(mr));
+}
+
+TEST(try__requests_that_share_a_slot__each_served)
+{
+    const struct tls_view *view;
+    char *one = test_map((size_t)64 << 20), *other = NULL;
+    uint64_t keys[2];
+
+    open_fixture();
+    skip_if_fenced();
+    keys[0] = fixture_key(one, LEN);
+    view = tls_view_of(fixture.domain->serial);
+    for (size_t at = LEN; !other && at < (size_t)64 << 20; at += LEN)
+        if (!((thread_cache_hash((uint64_t)one + at) ^ thread_cache_hash((uint64_t)one)) &
+              view->mask))
+            other = one + at;
+    assert_non_null(other);
+    keys[1] = fixture_key(other, LEN);
+    for (int i = 0; i < 3; i++) {
+        assert_hit(one, LEN, keys[0]);
+        assert_hit(other, LEN, keys[1]);
+    }
+    munmap(one, (size_t)64 << 20);
+}
+
+TEST(try__more_domains_than_a_thread_has_at_hand__each_its_own)
+{
+    enum { DOMAINS = 2 * TLS_VIEWS + 1 };
+    struct hmreg_domain *domains[DOMAINS];
+    struct hmreg_mr *mr;
+
+    open_fixture();
+    for (unsigned i = 0; i < DOMAINS; i++) {
+        domains[i] = counter_open_more(fixture.lib, NULL);
+        assert_ok(hmreg_mr_get(domains[i], memory[0], LEN, RIGHTS, &mr));
+        hmreg_mr_put(mr);
+    }
+    for (unsigned i = 0; i < DOMAINS; i++) {
+        assert_ok(try_on(domains[i], memory[0], LEN, RIGHTS, &mr));
+        assert_int_equal(hmreg_mr_key(mr), i + 1);
+        hmreg_mr_put(mr);
+    }
+    for (unsigned i = 0; i < DOMAINS; i++)
+        assert_ok(hmreg_domain_close(domains[i]));
+}
+
+TEST(try__exact_domain__exactly_the_range)
+{
+    struct hmreg_mr *mr;
+
+    open_with((struct hmreg_domain_config){.flags = HMREG_DOMAIN_EXACT});
+    fixture_key(memory[0], LEN);
+    mr = try_get(memory[0], LEN);
+    assert_non_null(mr);
+    hmreg_mr_put(mr);
+    assert_null(try_get(memory[0], LEN - 1));
+}
+
+TEST(try__claim_of_host_memory__served_to_those_who_claim_it)
+{
+    struct hmreg_mr *mr = NULL, *again = NULL;
+
+    open_fixture();
+    skip_if_fenced();
+    assert_ok(hmreg_mr_get(fixture.domain, memory[0], LEN, RIGHTS | HMREG_GET_HOST, &mr));
+    assert_ok(try_on(fixture.domain, memory[0], LEN, RIGHTS | HMREG_GET_HOST, &again));
+    assert_ptr_equal(again, mr);
+    assert_null(try_get(memory[0], LEN));
+    assert_true(try_put(mr));
+    assert_true(try_put(mr));
+}
+
+TEST(try__group__as_a_domain)
+{
+    struct hmreg_domain *members[2], *group;
+    struct hmreg_mr *mr = NULL, *again = NULL;
+
+    open_fixture();
+    skip_if_fenced();
+    for (int i = 0; i < 2; i++)
+        members[i] = counter_open_more(fixture.lib, NULL);
+    assert_ok(hmreg_group_open(fixture.lib, members, 2, NULL, &group));
+    assert_int_equal(try_on(group, memory[0], LEN, RIGHTS, &mr), -EAGAIN);
+    assert_ok(hmreg_mr_get(group, memory[0], LEN, RIGHTS, &mr));
+    assert_ok(try_on(group, memory[0], LEN, RIGHTS, &again));
+    assert_ptr_equal(again, mr);
+    assert_true(try_put(mr));
+    assert_true(try_put(mr));
+    assert_ok(hmreg_domain_close(group));
+    for (int i = 0; i < 2; i++)
+        assert_ok(hmreg_domain_close(members[i]));
+}
+
+/* ---- nothing at once -------------------------------------------------------------------- */
+
+static void *try_here(void *unused)
+{
+    assert_null(try_get(memory[0], LEN));
+    assert_int_equal(fixture_key(memory[0], LEN), 1);
+    assert_hit(memory[0], LEN, 1);
+    return NULL;
+}
+
+TEST(try__region_of_another_thread__not_before_a_get_here)
+{
+    open_fixture();
+    skip_if_fenced();
+    fixture_key(memory[0], LEN);
+    test_on_a_thread(try_here, NULL);
+}
+
+/* Whatever changed: a get reads it, and only then is anything served at once again. */
+TEST(try__change_that_is_not_read__nothing_until_a_get_has_read_it)
+{
+    open_fixture();
+    skip_if_fenced();
+    fixture_key(memory[0], LEN);
+    fixture_key(memory[1], LEN);
+    assert_ok(hmreg_invalidate(fixture.lib, memory[1], 1));
+    assert_null(try_get(memory[0], LEN));
+    assert_null(try_get(memory[1], LEN));
+    assert_int_equal(fixture_key(memory[0], LEN), 1);
+    assert_hit(memory[0], LEN, 1);
+    assert_null(try_get(memory[1], LEN));
+    assert_int_equal(fixture_key(memory[1], LEN), 3);
+    assert_hit(memory[1], LEN, 3);
+}
+
+/* Hooks report munmap(2); without them the kernel does, which a hit would have to ask. */
+TEST(try__memory_unmapped_and_mapped_again__not_the_old_region)
+{
+    bool asks;
+    uint64_t key;
+    char *page;
+
+    vendors_reset();
+    fixture_open(fixture_monitor(), NULL);
+    skip_if_fenced();
+    asks = fixture_monitor() != HMREG_MONITOR_MEMHOOKS;
+    page = fixture_map(1);
+    key = fixture_key(page, LEN);
+    if (asks)
+        assert_null(try_get(page, LEN));
+    else
+        assert_hit(page, LEN, key);
+    munmap(page, fixture_page());
+    assert_null(try_get(page, LEN));
+    fixture_map_again(page, fixture_page());
+    assert_null(try_get(page, LEN));
+    assert_int_equal(fixture_key(page, LEN), key + 1);
+    if (!asks)
+        assert_hit(page, LEN, key + 1);
+    munmap(page, fixture_page());
+}
+
+TEST(try__device_memory_whose_end_is_not_reported__its_runtime_is_not_asked)
+{
+    open_fixture();
+    vendor_claim(HMREG_IFACE_CUDA, memory[0], LEN, HMREG_MEM_DEVICE, 0);
+    assert_int_equal(fixture_key(memory[0], LEN), 1);
+    assert_int_equal(fixture_key(memory[0], LEN), 1);
+    assert_null(try_get(memory[0], LEN));
+}
+
+TEST(try__device_memory_whose_end_is_reported__served)
+{
+    open_fixture();
+    skip_if_fenced();
+    vendors[HMREG_IFACE_CUDA].reports = true;
+    vendor_claim(HMREG_IFACE_CUDA, memory[0], LEN, HMREG_MEM_DEVICE, 0)->watched = true;
+    assert_int_equal(fixture_key(memory[0], LEN), 1);
+    assert_hit(memory[0], LEN, 1);
+    assert_null(try_get(memory[0], LEN + 1));
+}
+
+TEST(try__region_that_ends_with_its_last_put__not_served_and_not_given_back)
+{
+    struct hmreg_mr *mr;
+
+    open_with((struct hmreg_domain_config){.policy = HMREG_POLICY_LAST_PUT});
+    mr = fixture_get(memory[0], LEN);
+    hmreg_mr_put(fixture_get(memory[0], LEN));
+    hmreg_mr_put(fixture_get(memory[0], LEN)); /* the thread remembers it */
+    assert_null(try_get(memory[0], LEN));
+    assert_false(try_put(mr));
+    assert_int_equal(atomic_load(&counter.regions), 1);
+    hmreg_mr_put(mr);
+    assert_int_equal(atomic_load(&counter.regions), 0);
+}
+
+TEST(try__suspended__nothing)
+{
+    struct hmreg_mr *mr;
+
+    open_fixture();
+    skip_if_fenced();
+    mr = fixture_get(memory[0], LEN);
+    assert_hit(memory[0], LEN, 1);
+    assert_ok(hmreg_suspend(fixture.lib, memory[0], LEN));
+    assert_null(try_get(memory[0], LEN));
+    assert_ok(hmreg_resume(fixture.lib, memory[0], LEN, NULL));
+    assert_null(try_get(memory[0], LEN)); /* a later get has a region of its own */
+    assert_false(try_put(mr));
+    hmreg_mr_put(mr);
+}
+
+TEST(try__lost_domain__nothing)
+{
+    struct hmreg_domain *lost;
+    struct hmreg_mr *mr = NULL;
+    int rc;
+
+    open_fixture();
+    lost = counter_open_more(fixture.lib, NULL);
+    assert_ok(hmreg_mr_get(lost, memory[0], LEN, RIGHTS, &mr));
+    hmreg_mr_put(mr);
+    mr = NULL;
+    assert_ok(hmreg_domain_lost(lost, "gone"));
+    assert_int_equal(try_on(lost, memory[0], LEN, RIGHTS, &mr), -EAGAIN);
+    assert_null(mr);
+    while ((rc = hmreg_domain_close(lost)) == -EBUSY)
+        sched_yield();
+    assert_ok(rc);
+}
+
+/* 0, or the line that failed. */
+static int try_in_child(struct hmreg_mr *held)
+{
+    struct hmreg_mr *mr = (void *)1;
+
+    if (hmreg_mr_try_get(fixture.domain, memory[0], LEN, RIGHTS, &mr) != -EAGAIN ||
+        hmreg_mr_try_get(fixture.domain, memory[1], LEN, RIGHTS, &mr) != -EAGAIN)
+        return __LINE__ % 100;
+    if (mr != (void *)1)
+        return __LINE__ % 100;
+    (void)hmreg_mr_try_put(held); /* has no effect here, as any put of a parent's region */
+    return hmreg_mr_get(fixture.domain, memory[0], LEN, RIGHTS, &mr) == -EPERM ? 0 : __LINE__ % 100;
+}
+
+TEST(try__forked_child__nothing)
+{
+    struct hmreg_mr *mr;
+
+    open_fixture();
+    mr = fixture_get(memory[0], LEN);
+    assert_ptr_equal(fixture_get(memory[0], LEN), mr);
+    test_in_child(try_in_child(mr));
+    hmreg_mr_put(mr);
+    hmreg_mr_put(mr);
+}
+
+/* ---- other threads ---------------------------------------------------------------------- */
+
+static sem_t reached, go_on;
+
+static void stop_here(const struct provider_request *request)
+{
+    atomic_store(&counter.reg_hook, NULL);
+    sem_post(&reached);
+    sem_wait(&go_on);
+}
+
+static void *get_last(void *unused)
+{
+    hmreg_mr_put(fixture_get(memory[MANY - 1], LEN));
+    return NULL;
+}
+
+/* The fabric does not return; and a thread is stopped while it has the lock of the domain's caches,
+ * which no other thread could take. */
+TEST(try__others_register_or_hold_the_lock__does_not_wait)
+{
+    pthread_mutex_t *lock;
+    pthread_t thread;
+
+    open_fixture();
+    skip_if_fenced();
+    fixture_key(memory[0], LEN);
+    sem_init(&reached, 0, 0);
+    sem_init(&go_on, 0, 0);
+    atomic_store(&counter.reg_hook, stop_here);
+    assert_int_equal(pthread_create(&thread, NULL, get_last, NULL), 0);
+    sem_wait(&reached);
+    lock = &fixture.domain->caches->pool.lock;
+    __real_pthread_mutex_lock(lock);
+    assert_hit(memory[0], LEN, 1);
+    assert_null(try_get(memory[1], LEN));
+    assert_null(try_get(memory[MANY - 1], LEN)); /* what is being registered */
+    assert_ok(hmreg_invalidate(fixture.lib, memory[2], 1));
+    assert_null(try_get(memory[0], LEN));
+    pthread_mutex_unlock(lock);
+    sem_post(&go_on);
+    pthread_join(thread, NULL);
+}
+
+/* ---- puts ------------------------------------------------------------------------------- */
+
+TEST(try_put__region_that_is_not_cached__left_to_put)
+{
+    struct hmreg_mr *mr, *explicit = NULL;
+
+    open_with((struct hmreg_domain_config){.flags = HMREG_DOMAIN_NO_CACHE});
+    mr = fixture_get(memory[0], LEN);
+    assert_false(try_put(mr));
+    hmreg_mr_put(mr);
+    assert_ok(
+        hmreg_mr_reg(fixture.domain, memory[0], LEN, RIGHTS, 0, HMREG_KEY_ANY, 0, &explicit, NULL));
+    assert_false(try_put(explicit));
+    assert_ok(hmreg_mr_close(explicit));
+}
+
+TEST(try_put__memory_has_changed__left_to_put)
+{
+    struct hmreg_mr *mr;
+
+    open_fixture();
+    mr = fixture_get(memory[0], LEN);
+    assert_ok(hmreg_invalidate(fixture.lib, memory[0], LEN));
+    fixture_key(memory[1], LEN); /* reads it */
+    assert_false(try_put(mr));
+    hmreg_mr_put(mr);
+    assert_int_equal(atomic_load(&counter.regions), 1);
+}
+
+static void *try_put_of_another(void *mr)
+{
+    assert_false(try_put(mr)); /* it has nothing of the domain */
+    fixture_key(memory[1], LEN);
+    assert_true(try_put(mr));
+    return NULL;
+}
+
+TEST(try_put__on_another_thread__once_it_has_had_a_region)
+{
+    struct hmreg_mr *mr;
+
+    open_fixture();
+    skip_if_fenced();
+    mr = fixture_get(memory[0], LEN);
+    test_on_a_thread(try_put_of_another, mr);
+    assert_ok(hmreg_domain_flush(fixture.domain));
+    assert_int_equal(atomic_load(&counter.regions), 0);
+}
+
+/* A wrong put is to be found: hmreg_mr_put() does. */
+TEST(try__puts_are_checked__left_to_get_and_put)
+{
+    struct hmreg_mr *mr;
+
+    test_setenv("HMREG_DEBUG", "puts");
+    open_fixture();
+    mr = fixture_get(memory[0], LEN);
+    assert_null(try_get(memory[0], LEN));
+    assert_false(try_put(mr));
+    hmreg_mr_put(mr);
+}
+
+/* ---- a pin in passing that turns out to be the last ----------------------------------------- */
+
+static pthread_t test_thread;
+static atomic_uint by_test; /* deregistrations on the test's thread */
+
+static void count_by_test(uint64_t key)
+{
+    atomic_fetch_add(&by_test, pthread_equal(test_thread, pthread_self()) != 0);
+}
+
+/* Memory that a call touches when its thread has begun and not finished a pin: there the region
+ * ends, as by another thread. */
+static struct {
+    char *page;
+    struct hmreg_domain *domain;
+} trap;
+
+static void protect(int rights)
+{
+    assert_int_equal(mprotect(trap.page, fixture_page(), rights), 0);
+}
+
+static void on_touch(int signal, siginfo_t *info, void *unused)
+{
+    struct hmreg_domain *domain = trap.domain;
+
+    if (!domain || (char *)info->si_addr < trap.page ||
+        (char *)info->si_addr >= trap.page + fixture_page())
+        abort();
+    trap.domain = NULL;
+    protect(PROT_READ | PROT_WRITE);
+    assert_ok(hmreg_invalidate(fixture.lib, memory[0], LEN));
+    assert_ok(hmreg_domain_flush(domain));
+    assert_int_equal(atomic_load(&by_test), 0); /* it is pinned */
+}
+
+static void set_trap(const void *at, int rights, struct hmreg_domain *domain)
+{
+    struct sigaction action = {.sa_sigaction = on_touch, .sa_flags = SA_SIGINFO | SA_NODEFER};
+
+    assert_int_equal(sigaction(SIGSEGV, &action, NULL), 0);
+    test_thread = pthread_self();
+    atomic_store(&by_test, 0);
+    atomic_store(&counter.dereg_hook, count_by_test);
+    trap.page = (char *)((uintptr_t)at & ~(fixture_page() - 1));
+    trap.domain = domain;
+    protect(rights);
+}
+
+static void assert_left(void)
+{
+    assert_null(trap.domain);
+    assert_int_equal(signal(SIGSEGV, SIG_DFL) == SIG_ERR, 0);
+    assert_int_equal(atomic_load(&by_test), 0);
+}
+
+/* The region ends when the put has looked whether it serves, and is about to take its pin back. */
+static void put_what_ends(struct hmreg_domain *domain)
+{
+    struct hmreg_mr *mr = NULL;
+
+    assert_ok(hmreg_mr_get(domain, memory[0], LEN, RIGHTS, &mr));
+    hmreg_mr_put(mr);
+    assert_ok(hmreg_mr_get(domain, memory[0], LEN, RIGHTS, &mr)); /* pinned in the thread's slot */
+    set_trap(pin_slot_at(tls_view_of(domain->serial)->pin_slots, mr->slot_offset), PROT_READ,
+             domain);
+    assert_int_equal(hmreg_mr_try_put(mr), 0);
+    assert_left();
+}
+
+TEST(try_put__region_ends_meanwhile__the_domains_next_call_deregisters_it)
+{
+    open_fixture();
+    skip_if_fenced();
+    put_what_ends(fixture.domain);
+    assert_int_equal(atomic_load(&counter.regions), 1);
+    fixture_key(memory[3], LEN);
+    assert_int_equal(atomic_load(&by_test), 1);
+    assert_int_equal(atomic_load(&counter.regions), 1);
+}
+
+TEST(try_put__region_ends_meanwhile__the_reaper_deregisters_it)
+{
+    struct hmreg_domain *served;
+    struct hmreg_mr *kept;
+
+    open_fixture();
+    skip_if_fenced();
+    served = counter_open_served(fixture.lib, NULL);
+    kept = fixture_get(memory[5], LEN); /* so the reaper's thread stays */
+    put_what_ends(served);
+    assert_true(reaper_runs());
+    test_wait_until(atomic_load(&counter.regions) == 1);
+    assert_int_equal(atomic_load(&by_test), 0);
+    hmreg_mr_put(kept);
+    assert_ok(hmreg_domain_close(served));
+}
+
+/* The flush has ended the reaper's thread, since nothing is cached any more. */
+TEST(try_put__region_ends_meanwhile_without_a_reaper__the_domains_next_call_deregisters_it)
+{
+    struct hmreg_domain *served;
+    struct hmreg_mr *mr = NULL;
+
+    open_fixture();
+    skip_if_fenced();
+    served = counter_open_served(fixture.lib, NULL);
+    put_what_ends(served);
+    assert_false(reaper_runs());
+    assert_int_equal(atomic_load(&counter.regions), 1);
+    assert_ok(hmreg_mr_get(served, memory[3], LEN, RIGHTS, &mr));
+    hmreg_mr_put(mr);
+    assert_int_equal(atomic_load(&by_test), 1);
+    assert_ok(hmreg_domain_close(served));
+}
+
+/* The region ends when the get has pinned it, and reads what the kernel has counted. */
+TEST(try_get__region_ends_meanwhile__not_served_and_left)
+{
+    struct gate_counts counts = {.read = 0};
+    struct gate *gate;
+
+    open_fixture();
+    skip_if_fenced();
+    fixture_key(memory[0], LEN);
+    gate = fixture.domain->caches->pool.thread_caches.gate;
+    counts.made = test_map(fixture_page());
+    gate_count_by(gate, &counts);
+    set_trap(counts.made, PROT_NONE, fixture.domain);
+    assert_int_equal(
+        hmreg_mr_try_get(fixture.domain, memory[0], LEN, RIGHTS, &(struct hmreg_mr *){NULL}),
+        -EAGAIN);
+    assert_left();
+    assert_int_equal(atomic_load(&counter.regions), 1);
+    gate_count_by(gate, NULL);
+    munmap((void *)counts.made, fixture_page());
+    fixture_key(memory[3], LEN);
+    assert_int_equal(atomic_load(&by_test), 1);
+}
+
+TEST_MAIN()
