@@ -17,7 +17,7 @@
 struct spot {
     struct hmreg_pci_place place; /* numa_node -1 and no host bridge: unknown */
     struct hmreg_pci pci;         /* valid 0: a NUMA node, or unknown */
-    char words[96];               /* what it is, or why it is unknown */
+    char words[96];               /* name of the place, or why it is unknown */
 };
 
 /* ---- the place -------------------------------------------------------------------------- */
@@ -192,7 +192,7 @@ static uint32_t numa_distance(const struct hmreg_topology *topology, int one, in
     return topology->nodes[from].distances[to];
 }
 
-/* name, index and pci are set. */
+/* Sets the distance of a NIC whose name, index and pci are set. */
 static void measure(const struct hmreg_topology *topology, const struct spot *spot,
                     struct hmreg_nic_affinity *nic)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Groups that register on their nearest members: tells the core their order.
+ * Orders a group's members by distance, for groups that register on their nearest members.
  */
 #include "affinity/memory_node.h"
 #include "affinity/topology.h"

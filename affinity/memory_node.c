@@ -14,7 +14,7 @@
 
 #define MOST_PAGES 64
 
-/* Evenly spread over the range, its first and last page included. */
+/* Chooses pages evenly spread over the range, the first and the last included. */
 static size_t choose_pages(const void *addr, size_t len, void *pages[MOST_PAGES])
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -40,7 +40,7 @@ static size_t count_of(const int *nodes, size_t count, int node)
     return found;
 }
 
-/* A node of the most pages; -1: no page is on a node. */
+/* The node with the most pages; -1: no page is on a node. */
 static int most_frequent(const int *nodes, size_t count, size_t *frequency)
 {
     int best = -1;

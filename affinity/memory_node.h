@@ -7,8 +7,8 @@
 
 #include <stddef.h>
 
-/* The node that most of the range's pages are on, of up to 64 pages spread over it; -1: unknown.
- * Writes a phrase that says how many, or why it is unknown. Touches no page. */
+/* The node with the most pages, of up to 64 pages spread over the range; -1: unknown. Writes a
+ * phrase with their number, or the reason why it is unknown. Touches no page. */
 int memory_node(const void *addr, size_t len, char *words, size_t size);
 
 #endif

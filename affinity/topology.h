@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A topology, as its readers fill it: topology_hwloc.c and topology_sysfs.c. It is plain data that
- * nothing changes once it is open.
+ * A topology: plain data that its readers, topology_hwloc.c and topology_sysfs.c, fill, and that
+ * stays constant once it is open.
  */
 #ifndef HMREG_AFFINITY_TOPOLOGY_H
 #define HMREG_AFFINITY_TOPOLOGY_H
@@ -35,7 +35,7 @@ struct hmreg_topology {
     size_t device_count, nic_count, node_count;
 };
 
-/* Adds a copy, or replaces what is known of the same device, NIC or node. -ENOMEM. */
+/* Adds a copy, or replaces the data of that device, NIC or node. -ENOMEM. */
 int topology_add_device(struct hmreg_topology *topology, const struct topology_device *device);
 int topology_add_nic(struct hmreg_topology *topology, const struct topology_nic *nic);
 int topology_add_node(struct hmreg_topology *topology, int index);
@@ -75,9 +75,10 @@ int topology_order_domains(const struct hmreg_topology *topology, const struct h
                            struct hmreg_domain *const *domains, size_t count, size_t *order,
                            enum hmreg_distance *distances);
 
-/* Adds what ROOT/sys says. What cannot be read is left out. -ENOMEM. */
+/* Adds the devices, NICs and nodes of ROOT/sys. Leaves out unreadable ones. -ENOMEM. */
 int topology_read_sysfs(struct hmreg_topology *topology, const char *root);
-/* Adds what the file says that lstopo(1) exported. As hmreg_topology_open() with config->xml. */
+/* Adds the content of a file that lstopo(1) exported. Errors as hmreg_topology_open() with
+ * config->xml. */
 int topology_read_hwloc(struct hmreg_topology *topology, const char *xml);
 
 #endif

@@ -33,7 +33,7 @@ static int node_of(hwloc_topology_t tree, hwloc_obj_t device)
     return hwloc_bitmap_first(near->nodeset);
 }
 
-/* From the device up to the host bridge; then the bridges are turned round. */
+/* Collects bridges from the device up to the host bridge, then reverses them. */
 static void set_bridges(struct hmreg_pci_place *place, hwloc_obj_t device)
 {
     struct hmreg_pci up[64];

@@ -26,12 +26,12 @@ static bool read_line(char *buf, int size, const char *root, const char *path)
     return got;
 }
 
-/* Adds what is at ROOT, FOLDER, "/", NAME. Returns an error that ends the reading, or 0. */
+/* Adds the object at ROOT, FOLDER, "/", NAME. Returns an error that ends the reading, or 0. */
 typedef int add_fn(struct hmreg_topology *topology, const char *root, const char *folder,
                    const char *name);
 
-/* Calls add() for each name in the folder, in their order as versions. One that cannot be read is
- * empty, but where none below a root can be. */
+/* Calls add() for each name in the folder, in version order. A folder that cannot be read counts as
+ * empty, unless no folder below a root can be read. */
 static int for_each(struct hmreg_topology *topology, const char *root, const char *folder,
                     add_fn *add)
 {
@@ -74,7 +74,7 @@ static char *from_host_bridge(char *path)
 {
     char *devices = NULL, *part;
 
-    /* The last: a root may have one in its own name. */
+    /* Finds the last "/sys/devices/": the root's own name may contain one. */
     for (char *at = path; (at = strstr(at, "/sys/devices/")); at++)
         devices = at;
     part = devices ? strstr(devices, "/pci") : NULL;
@@ -189,7 +189,7 @@ static int add_distances(struct hmreg_topology *topology, const char *root, cons
 
 /* ---- all -------------------------------------------------------------------------------- */
 
-/* A platform with one node, as a virtual machine, does not say of each device that it is there. */
+/* A platform with one node, such as a virtual machine, may not report it for each device. */
 static void settle_nodes(struct hmreg_topology *topology)
 {
     for (size_t i = 0; i < topology->device_count && topology->node_count == 1; i++)

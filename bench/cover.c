@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A model's tensors: 1,265 in 60 allocations of device memory, each got once, as an engine does
- * that registers its weights. Exactly, and with each miss covering its allocation; on a provider
- * whose registration takes 20 us. On the tests' simulated CUDA.
+ * Gets of a model's tensors, as an engine registers its weights: 1,265 in 60 allocations of device
+ * memory, each got once. Exactly, and with each miss covering its allocation; on a provider whose
+ * registration takes 20 us. On the tests' simulated CUDA.
  */
 #include "bench/bench.h"
 #include "bench/fakes.h"

@@ -3,7 +3,7 @@
  * Hits on device memory. Where the vendor reports the end of memory a hit makes no query: it is
  * compared with a hit on host memory, on one domain and on a group. Elsewhere it queries the
  * runtime for the identity: it is compared with those queries alone. Uses the tests' simulated
- * runtimes, which say nothing about a GPU; for CUDA this machine's driver, if it has a GPU. The
+ * runtimes, whose times do not apply to a GPU; for CUDA this machine's driver, if it has a GPU. The
  * contestants' names show which. Then what a hook on the driver's function costs its callers.
  */
 #include "bench/bench.h"
@@ -23,7 +23,7 @@
 
 /* A contestant. */
 struct task {
-    const char *library; /* of the runtime; hmreg then finds its soname already loaded */
+    const char *library; /* loads the runtime; hmreg then finds its soname already loaded */
     size_t regions;
     enum hmreg_iface iface;
     bool group;

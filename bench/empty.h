@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A get and a put that do nothing, in a shared library of their own: what calling any library's get
- * and put costs on this machine.
+ * A get and a put that do nothing, in a separate shared library: the least cost of any library's
+ * get and put on this machine.
  */
 #ifndef BENCH_EMPTY_H
 #define BENCH_EMPTY_H

@@ -6,8 +6,8 @@
  * device's: there the difference contains the runtime's query, its export and the mapping.
  *
  * On the same domain, a buffer that is registered and given back at once: get and last put of
- * claimed host memory beside fi_mr_regattr() and fi_close() in a row, and beside the floor of a
- * library that keeps a region: its memory and two locks. And hits of other memory, of attributes
+ * claimed host memory beside fi_mr_regattr() and fi_close() in a row. Also beside the least cost of
+ * a library that keeps a region, its memory and two locks. And hits of other memory, of attributes
  * with a claim and without beside plain ones.
  */
 #include "bench/actor.h"
@@ -57,7 +57,7 @@ static const struct measure measures[VALUES] = {
 
 struct task {
     const struct subject *peer;
-    bool runtimes;          /* the simulated ones are loaded, and asked about each pointer */
+    bool runtimes;          /* the simulated runtimes are loaded and asked about each pointer */
     enum hmreg_iface iface; /* of the memory */
 };
 
@@ -77,7 +77,7 @@ struct explicits {
     struct hmreg_mr *mrs[COUNT];
     struct fid_mr *bare[COUNT];
     struct {
-        struct iovec once, again;                /* the memory of the first, and of the others */
+        struct iovec once, again;                /* iface of the first region, and of the others */
         struct hmreg_mr_attr held, plain, claim; /* held: policy last put */
     } gets[COUNT];
     pthread_mutex_t lock;
@@ -292,7 +292,8 @@ static void time_gets(struct explicits *own, double *values)
     time_one(own, hit_each_by_claim, &values[HIT_CLAIM]);
 }
 
-/* The quickest round of each step: a round takes some microseconds, and an interruption more. */
+/* Takes the quickest round of each step: a round takes some microseconds, and an interruption
+ * more. */
 static void sample_explicits(void *state, int worker, double *values)
 {
     struct explicits *own = state;

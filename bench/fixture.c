@@ -57,7 +57,7 @@ void order_shuffle(struct order *order, size_t first, size_t regions, uint64_t s
     }
 }
 
-/* Each step can be undone: no two numbers become one. */
+/* Each step is invertible, so no two numbers become one. */
 void order_scatter(struct order *order)
 {
     for (size_t i = 0; i < order->count; i++) {

@@ -26,10 +26,10 @@ char *fixture_reserve(size_t regions);
 
 /* Regions first ... first + regions - 1 in random order, determined by the seed. */
 void order_shuffle(struct order *order, size_t first, size_t regions, uint64_t seed);
-/* The same in address order. */
+/* Regions first ... first + regions - 1 in address order. */
 void order_sorted(struct order *order, size_t first, size_t regions);
-/* Exchanges the regions of an order, whose numbers are below SCATTERED, for others below it that
- * lie anywhere: no two become the same. */
+/* Replaces the regions of an order by others at scattered addresses. All numbers are below
+ * SCATTERED, before and after, and stay distinct. */
 #define SCATTERED ((size_t)1 << 22)
 void order_scatter(struct order *order);
 

@@ -28,7 +28,7 @@ struct task {
     bool asks; /* HMREG_DEVICE_MONITOR=off: no end is reported */
 };
 
-/* What a region was registered for. */
+/* The allocation of a registered region. */
 struct freed {
     void *memory;
     double freed_ns;

@@ -21,7 +21,7 @@ struct task {
     bool distinct;  /* each worker has different regions */
     bool filtered;  /* with a container's seccomp filter */
     bool scattered; /* the regions lie anywhere in 16 GiB of addresses, not side by side */
-    bool parts;     /* there is one region, of which other parts are got each time */
+    bool parts;     /* one region, of which each get names another part */
 };
 
 struct walk {
@@ -120,7 +120,7 @@ static void hits_over(size_t regions)
             many ? plan.turns + 2 : plan.turns);
 }
 
-/* Hits of the default and of the peer only. */
+/* Measures the default and the peer only. */
 static void hits_beside_ucx(const char *name, const struct task *task)
 {
     struct task tasks[] = {*task, *task};

@@ -26,7 +26,7 @@
 #define MIB        ((size_t)1 << 20)
 #define GIB        ((size_t)1 << 30)
 #define LARGE_PAGE (2 * MIB)
-#define PIECE      (128 * MIB) /* what hmreg chooses for 8 GiB */
+#define PIECE      (128 * MIB) /* hmreg's choice for 8 GiB */
 #define BARE       (~0u)       /* no workers of hmreg */
 #define TURNS      7
 
@@ -129,7 +129,7 @@ static void use_all_cores(void)
     sched_setaffinity(0, sizeof(all), &all);
 }
 
-/* Half of the range, without hmreg. */
+/* Registers half of the range, without hmreg. */
 static void *pin_half(void *base)
 {
     static const struct provider_ops *volatile bare = &ops;
@@ -153,7 +153,7 @@ static void *pin_upper_half(void *base)
     return pin_half(base);
 }
 
-/* By two threads, to know what the kernel and the machine allow. */
+/* Registers by two threads without hmreg, to find the limit of the kernel and the machine. */
 static double bare_ms(const struct large *large, char *base)
 {
     pthread_t other;

@@ -2,11 +2,11 @@
  *
  * The longest single calls beside many cached regions: a get while the cache fills, an munmap(2) of
  * the memory of all regions, a get of other memory after it, the end of the cache, and a fork(2).
- * By the clock of the calling thread's processor time, so that what else runs on the machine does
- * not count; but interrupts, and in a virtual machine the time of others, do. Among a million gets
- * some always meet such. So the same gets fill two caches, and the quicker one of each two counts:
- * what a cache does at a get it does in both. UCX has its memory events here, without which it
- * would not notice the munmap(2).
+ * The clock is the calling thread's processor time, so other programs do not count; but interrupts
+ * do, and in a virtual machine the time of others. Among a million gets some always meet such. So
+ * equal gets fill two caches, and the quicker one of each pair counts: the cache's own work at a
+ * get occurs in both. UCX has its memory events here, without which it would not notice the
+ * munmap(2).
  */
 #include "bench/actor.h"
 #include "bench/bench.h"
@@ -57,7 +57,7 @@ static double longest(const struct task *task, void *cache, char *base, size_t c
     return most;
 }
 
-/* The same, of gets that fill a cache; each counts as the quickest so far, in *least. */
+/* The longest get + put while a cache fills, ns. *least: the quickest so far of each. */
 static double longest_filling(const struct task *task, void *cache, char *base, double *least)
 {
     double most = 0;

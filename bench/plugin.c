@@ -3,8 +3,8 @@
  * Registration as a NCCL network plugin does it: reg.c of example 7, on hmreg, beside its
  * reg_list.c, ibv_reg_mr(3) behind a linear list. Buffers of a page, which do not touch, are
  * registered for the first time, again while they are held, in random order, and again after their
- * deregistration. The device is the tests' simulated one, which pins nothing: what a real one
- * takes for a first registration comes on top of both, and nothing on top of the others.
+ * deregistration. The device is the tests' simulated one, which pins nothing. A real device adds
+ * the time of a first registration to both, and none to the others.
  */
 #include "bench/actor.h"
 #include "bench/bench.h"
@@ -31,7 +31,7 @@ static const struct {
 } sizes[] = {{1, MEASURES(1)}, {100, MEASURES(100)}, {10000, MEASURES(10000)}};
 
 #define AGAINS    2000  /* registrations of held buffers, between two readings of the clock */
-#define PASSES    5     /* of these at least: all 10,000 buffers have their turn */
+#define PASSES    5     /* at least this many: each of the 10,000 buffers is used */
 #define PASSES_NS 200e6 /* as many passes as this time allows in a sample */
 #define FIRSTS    10000 /* first registrations of a sample */
 
@@ -147,8 +147,8 @@ static double reg_again(const struct plugin *plugin, char *memory, unsigned pass
     return (now_ns() - begun) / AGAINS;
 }
 
-/* The shortest of many passes: another process that takes the processor also takes its caches, and
- * what is held in them is measured here. */
+/* The shortest of many passes: another process on the processor also evicts its caches, whose
+ * content is measured here. */
 static double reg_again_often(const struct plugin *plugin, char *memory, double ns)
 {
     double begun = now_ns(), shortest = INFINITY;
@@ -180,7 +180,7 @@ static void sample_once(struct plugin *plugin, unsigned rounds, double *values)
     munmap(memory, bytes);
 }
 
-/* New memory in each round, so that its first registration is one. */
+/* New memory in each round, so that a first registration really is the first. */
 static void sample_plugin(void *state, int worker, double *values)
 {
     struct plugin *plugin = state;

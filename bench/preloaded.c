@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What recording adds to a registration (docs/unmodified.md): preloaded LIBRARY [BYTES [COUNT]]
- * registers and deregisters one range of host memory on the first RDMA device, in processes that
- * take turns with LIBRARY (libhmreg-preload.so) in LD_PRELOAD and without it. Prints the medians of
- * each, the differences, and their share.
+ * The time that recording adds to a registration (docs/unmodified.md): preloaded LIBRARY [BYTES
+ * [COUNT]] registers and deregisters one range of host memory on the first RDMA device, in
+ * processes that take turns with LIBRARY (libhmreg-preload.so) in LD_PRELOAD and without it. Prints
+ * the medians of each, the differences, and their share.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See stepper.h. The child raises SIGSTOP where counting begins and where it ends.
+ * See stepper.h. The child raises SIGSTOP to begin and to end the counting.
  */
 #include "bench/stepper.h"
 

@@ -58,7 +58,7 @@ static void only_loop(void *state, char *base, const uint32_t *order, size_t cou
     }
 }
 
-/* The same by a shared library: a bound for every library that is called so. */
+/* The empty get and put in a shared library: a lower bound for every shared library. */
 static void call_empty(void *state, char *base, const uint32_t *order, size_t count)
 {
     const void *region;

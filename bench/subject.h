@@ -21,7 +21,7 @@ struct subject {
     void (*close)(void *state);
     /* get and put of `count` regions base + order[i] * REGION_BYTES, one after the other. */
     void (*hits)(void *state, char *base, const uint32_t *order, size_t count);
-    /* The same, but after `room` regions each get replaces the oldest. Returns ns per such get.
+    /* As hits(), but after `room` regions each get replaces the oldest. Returns ns per such get.
      * NULL: the cache has a limit, so hits() evicts. */
     double (*replace_ns)(void *state, char *base, const uint32_t *order, size_t count, size_t room);
     /* get and put of one range. NULL: not of this subject. */
@@ -51,7 +51,7 @@ const struct subject *subject_find(const char *who);
 #define WHO_UCX        "UCX"
 #define WHO_UCX_EVENTS "UCX, memory events"
 #define WHO_EMPTY      "a library that does nothing"
-/* The same, 64 regions in one call. */
+/* As hmreg_subject, with 64 regions in one call. */
 
 /* A NCCL plugin's registration. */
 #define WHO_PLUGIN "plugin on hmreg"

@@ -75,11 +75,11 @@ struct hmreg_domain *hmreg_another_domain(struct hmreg *lib, size_t regions)
 }
 
 struct state {
-    struct hmreg_state hmreg;          /* first: what other files know */
-    struct hmreg_domain *rails[RAILS]; /* of the subjects with eight domains; else NULL */
+    struct hmreg_state hmreg;          /* must be first: other files know only this part */
+    struct hmreg_domain *rails[RAILS]; /* for subjects with eight domains; else NULL */
 };
 
-/* Eight domains; of a group the cache is the group's. */
+/* Opens eight domains; a group has its own cache. */
 static void open_rails(struct state *state, enum kind kind, size_t regions)
 {
     struct hmreg_domain_config cache = {
@@ -96,7 +96,7 @@ static void open_rails(struct state *state, enum kind kind, size_t regions)
         state->hmreg.domain = state->rails[0];
 }
 
-/* Without the module: hits take the steps that they take with it, and read a page of ours. */
+/* Without the module: hits take the same steps as with it, and read a page of ours. */
 static void count_nothing(struct hmreg_domain *domain)
 {
     static const uint64_t page[512];
@@ -161,7 +161,7 @@ static void hits(void *arg, char *base, const uint32_t *order, size_t count)
 
 static volatile uintptr_t posted;
 
-/* What a transfer needs of a region: a descriptor and a key. */
+/* Reads a region's descriptor and key, which a transfer needs. */
 static void hits_with_head(void *arg, char *base, const uint32_t *order, size_t count)
 {
     struct hmreg_domain *domain = ((struct hmreg_state *)arg)->domain;
@@ -202,7 +202,7 @@ static void whole(void *arg, char *base, size_t bytes)
     hmreg_mr_put(mr);
 }
 
-/* What a program without groups does: a get for each rail. */
+/* Gets each rail, like a program without groups. */
 static void hits_of_eight(void *arg, char *base, const uint32_t *order, size_t count)
 {
     struct state *state = arg;

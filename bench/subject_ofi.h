@@ -7,7 +7,7 @@
 
 struct ofi_peer {
     struct fid_domain *domain;
-    struct fi_info *info; /* that the domain was opened with */
+    struct fi_info *info; /* the info that the domain was opened with */
 };
 
 #endif

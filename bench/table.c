@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * All rows. The first part has all targets: what a user notices, beside a lower bound or beside
- * UCX. The parts after it report every measurement and judge none.
+ * All rows. The first part has all targets: times that a user notices, beside a lower bound or
+ * beside UCX. The parts after it report every measurement and judge none.
  */
 #include "bench/table.h"
 

@@ -18,7 +18,7 @@ static bool slot_has_ended(const struct alloc_id *slot)
 
 /* ---- the index, under the lock ------------------------------------------------------- */
 
-/* The number of entries that begin at or below addr. */
+/* The number of entries with a start at or below addr. */
 static size_t entries_up_to(const struct alloc_ids *table, uint64_t addr)
 {
     size_t low = 0, high = table->count;
@@ -52,8 +52,9 @@ uint64_t alloc_ids_find(struct alloc_ids *table, uint64_t addr, size_t len)
     return found;
 }
 
-/* Makes the slots of ended allocations spare, then removes such slots from the index: what ends
- * meanwhile leaves the index too, and becomes spare the next time. So no spare slot is indexed. */
+/* Makes the slots of ended allocations spare, then removes all ended slots from the index. A slot
+ * that ends meanwhile also leaves the index, and becomes spare the next time. So no spare slot is
+ * indexed. */
 static void collect(struct alloc_ids *table)
 {
     struct alloc_id **link = &table->drawn;

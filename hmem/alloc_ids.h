@@ -33,11 +33,12 @@ struct alloc_id {
 };
 
 struct alloc_ids {
-    pthread_mutex_t lock;   /* never held across a runtime call */
-    struct alloc_id *drawn; /* callback outstanding, or it ran and the slot is not collected yet */
+    pthread_mutex_t lock; /* never held across a runtime call */
+    struct alloc_id
+        *drawn; /* slots whose callback is outstanding, or ran and was not collected yet */
     struct alloc_id *spare; /* free slots */
     size_t drawn_count, collect_at;
-    struct alloc_id **index; /* of live allocations, and some that have ended */
+    struct alloc_id **index; /* slots of live allocations, and of some that have ended */
     size_t count, room;
 };
 #define ALLOC_IDS_INITIALIZER                                                                      \
@@ -52,8 +53,8 @@ uint64_t alloc_ids_find(struct alloc_ids *table, uint64_t addr, size_t len);
 struct alloc_id *alloc_ids_draw(struct alloc_ids *table, uint64_t base, size_t len);
 
 /* Publishes the slot, after the runtime accepted the callback. Returns the allocation's id: the
- * slot's, or the one that another thread published first. 0: the allocation has ended, or it
- * overlaps a live one (so one of the two is wrong), or there is no memory. */
+ * slot's, or the one that another thread published first. 0: 0: the allocation has ended, it
+ * overlaps a live one (so one of both is wrong), or there is no memory. */
 uint64_t alloc_ids_enter(struct alloc_ids *table, struct alloc_id *slot);
 
 /* Ends the slot: the callback ran, or the runtime refused it. The caller must not use the slot

@@ -18,9 +18,9 @@ static struct slot {
     const char *name;
     unsigned ends;
     unsigned kinds;
-    atomic_bool over; /* another slot has taken over */
+    atomic_bool over; /* another slot replaces this one */
 } slots[SLOTS];
-static struct entry_hook hooks[SLOTS]; /* of the slots of the same index */
+static struct entry_hook hooks[SLOTS]; /* hook of the slot with the same index */
 static atomic_uint slot_count;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -75,7 +75,7 @@ static hook_call *const replacements[SLOTS] = {ALL(ADDRESS)};
 
 /* ---- slots ------------------------------------------------------------------------------ */
 
-/* The slot that the next of a set gets; SLOTS: none is left. The caller counts it. */
+/* A free slot for the set; SLOTS: none is left. The caller counts it. */
 static unsigned fill_slot(struct hook_set *set, const char *name, unsigned ends, unsigned kinds,
                           void *address)
 {
@@ -201,7 +201,8 @@ static void place(struct hook_set *set)
     atomic_store(&set->placed, true);
 }
 
-/* Hooks a function anew that other code has changed; that code may lead to the old slot. */
+/* Hooks a function anew in a new slot: other code has changed it, and may still lead to the old
+ * slot. */
 static void place_again(unsigned old)
 {
     struct hook_set *set = slots[old].set;

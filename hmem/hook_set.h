@@ -22,27 +22,26 @@ struct hook_set {
      * again and returns its result. On any thread, also in signal handlers. */
     unsigned long (*call)(struct hook_set *set, unsigned ends, hook_call *original,
                           const unsigned long arguments[4]);
-    /* in: calls may have gone unheard: reports all watched memory. */
+    /* in: called when calls may have been missed: reports all watched memory. */
     void (*missed)(struct hook_set *set);
-    unsigned ends_all; /* in: what an address ends that is two functions' */
+    unsigned ends_all; /* in: `ends` of an address that two functions share */
 
     atomic_uint reported; /* kinds */
-    /* Of each kind that is not reported the first reason, which then stays. Written before the kind
-     * is taken out of `reported`: hook_set_why(). */
+    /* The first reason for each kind that is not reported; it stays. Written before the kind leaves
+     * `reported`: hook_set_why(). */
     char why_not[HOOK_KINDS][HOOK_WHY];
     atomic_bool placed;
     bool overflow; /* a function has no slot */
 };
 
-/* The lock under which functions are found and hooked, of all sets: for a moment only, as
- * thread_lock_to_start(). To find functions needs the dynamic linker, whose locks the caller may
- * hold (a get in a constructor). False, recorded: another thread has it; nothing of the sets has
- * changed. */
+/* The lock to find and hook functions, for all sets. Waits only for a moment, as
+ * thread_lock_to_start(): finding functions needs the dynamic linker, whose locks the caller may
+ * hold (a get in a constructor). False, recorded: another thread has it, and no set has changed. */
 bool hook_sets_lock(void);
 void hook_sets_unlock(void);
 #define HOOK_SETS_BUSY "another thread is just hooking the functions that end it"
 
-/* With the lock held, unless it says otherwise: */
+/* Caller holds the lock, unless it says otherwise: */
 
 /* Adds a function's address; NULL: none. name: static. Adding it twice is no error. */
 void hook_set_add(struct hook_set *set, const char *name, unsigned ends, unsigned kinds,
@@ -50,21 +49,21 @@ void hook_set_add(struct hook_set *set, const char *name, unsigned ends, unsigne
 /* The name by which the address was added; NULL: it was not. */
 const char *hook_set_name_of(const struct hook_set *set, const void *address);
 
-/* These kinds are not reported, whatever is hooked. */
+/* Declares that these kinds are not reported, whatever is hooked. */
 void hook_set_refuse(struct hook_set *set, unsigned kinds, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Why one of these kinds is not reported, in words that stay as long as the process; "": all are,
- * or it was not tried. Without the lock. */
+/* Why one of these kinds is not reported, in static words; "": all are reported, or hooking was not
+ * tried. Needs no lock. */
 const char *hook_set_why(const struct hook_set *set, unsigned kinds);
 
-/* Tries, without hooking them, whether the functions can be hooked, and so which of `kinds` are
+/* Tests, without hooking, whether the functions can be hooked, and so which of `kinds` are
  * reported. */
 void hook_set_try(struct hook_set *set, unsigned kinds);
 
-/* Places the hooks if they are not, and places those again that other code has changed. */
+/* Places the hooks that are not placed, and again hooks that other code has changed. */
 void hook_set_place(struct hook_set *set);
-/* Are the hooks in place, so that the kinds in `reported` are reported now? Without the lock. */
+/* Are the hooks in place, so that the kinds in `reported` are reported now? Needs no lock. */
 bool hook_set_is_whole(const struct hook_set *set);
 
 #endif

@@ -70,8 +70,8 @@ static _Atomic uint64_t known; /* the count when it was last read */
 
 typedef int reader(struct dl_phdr_info *, size_t, void *);
 
-/* False: a thread of a parent was reading the list when this process was made without fork's
- * handlers. The linker's lock is then that thread's for ever. */
+/* False: this process was made without fork's handlers while a thread of its parent was reading the
+ * list. That thread holds the linker's lock for ever. */
 static bool read_list(reader *read, void *arg)
 {
     if (!process_hold_take(&reading))
@@ -81,7 +81,7 @@ static bool read_list(reader *read, void *arg)
     return true;
 }
 
-/* The linker tells the number with each library; the first one suffices. */
+/* The linker reports the number with each library; the first one suffices. */
 static int read_count(struct dl_phdr_info *info, size_t size, void *count)
 {
     *(uint64_t *)count = info->dlpi_adds;

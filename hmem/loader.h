@@ -39,16 +39,17 @@ int loader_open(const char *vendor, const char *soname, const struct loader_symb
 
 /* The two functions below read the dynamic linker's list. fork(2) waits for them, so that no child
  * inherits the lock that the linker takes for it; and they wait for no thread that is in dlopen(3),
- * whose constructors may fork. A child that was made by other means while a thread of its parent
- * read the list reads it never: no runtime starts there. */
+ * whose constructors may fork. A child made without fork(2) while a thread of its parent read the
+ * list never reads it: no runtime starts there. */
 
 /* The number of libraries that were ever loaded, as last read; grows with each. */
 uint64_t loader_count(void);
-/* Is a library of that soname in this process, loaded by hmreg or by other code? False, if the list
- * cannot be read. */
+/* Is a library with that soname in this process, loaded by hmreg or by other code? False too if the
+ * list cannot be read. */
 bool loader_is_loaded(const char *soname);
 
-/* A function of a library that is in this process; NULL: it is not, or has none. *found keeps it.
+/* A function of a library in this process; NULL: the library is not there, or lacks it. *found
+ * keeps the library loaded.
  */
 void *loader_find(const char *soname, const char *name, _Atomic(void *) *found);
 

@@ -17,9 +17,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A NULL pointer instead of this struct: every query opens the list of mappings anew. */
+/* The vendor may be NULL: then every query opens the list of mappings anew. */
 struct system_hmem {
-    struct owned_fd maps; /* see maps_keep(); for the process that opened it, no forked child */
+    struct owned_fd maps; /* see maps_keep(); not for forked children */
 };
 
 static int fail_hole(uint64_t addr, size_t len, uint64_t hole)
@@ -29,7 +29,7 @@ static int fail_hole(uint64_t addr, size_t len, uint64_t hole)
         hole, hole - addr, len);
 }
 
-/* Extends the range found so far by the mapping that follows it. */
+/* Extends the range by the mapping that follows it. */
 static void add(struct hmem_range *found, const struct map *map)
 {
     if (!found->segments++)
@@ -135,8 +135,8 @@ static int fail_copy(const char *what, uint64_t addr)
     if (errno != EFAULT)
         return hmreg_fail_os(errno, "the pipe through which hmreg copies host memory failed");
     return hmreg_fail(-EFAULT,
-                      "the memory at %#" PRIx64 " cannot be %s: there is nothing behind its "
-                      "mapping, such as a file that ends before it",
+                      "the memory at %#" PRIx64
+                      " cannot be %s: its mapping has no memory, as behind the end of a file",
                       addr, what);
 }
 
@@ -158,9 +158,9 @@ static int copy_piece(const int pipe_fds[2], uint64_t dst, uint64_t src, size_t 
     return 0;
 }
 
-/* Copies through the kernel, which returns EFAULT where our own load or store would kill the
- * program: a mapped page need not have anything behind it. A pipe reaches every mapping that the
- * CPU reaches; process_vm_readv(2) reaches no device mapping. */
+/* Copies through the kernel, which returns EFAULT where our own load or store would raise a signal:
+ * a mapped page may have no memory. A pipe reaches every mapping that the CPU reaches;
+ * process_vm_readv(2) reaches no device mapping. */
 static int copy(struct hmem *self, uint64_t dst, uint64_t src, size_t len)
 {
     int pipe_fds[2];

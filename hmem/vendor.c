@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* For the words that describe runtimes. */
+/* Appends to a text that describes a runtime. */
 static pthread_mutex_t words = PTHREAD_MUTEX_INITIALIZER;
 
 static int fail_short(const struct vendor *vendor)
@@ -144,7 +144,7 @@ int vendor_check_contains(struct hmem *self, uint64_t addr, uint64_t base, size_
         return 0;
     return hmreg_fail(-EIO,
                       "%s says that %#" PRIx64 " lies in %zu bytes at %#" PRIx64
-                      ", which is not where the address is",
+                      ", which do not contain it",
                       self->vendor->name, addr, len, base);
 }
 

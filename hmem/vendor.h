@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What the vendors have in common: how a runtime is opened and closed, how its failures and its end
- * become our errors, and the names of the operations.
+ * Code that all vendors share: opening and closing a runtime, the translation of its failures and
+ * its end to our errors, and the names of the operations.
  *
  * Functions within a vendor take its own struct (`struct cuda_hmem`), which begins with the struct
  * hmem that the operations take. If the runtime has shut down, they return -ESHUTDOWN and record
@@ -24,10 +24,10 @@ struct vendor {
     const char *name;   /* in their texts: "CUDA" */
     const char *soname;
     int64_t shut_down; /* the result by which the runtime says that it has shut down */
-    size_t size, api;  /* the vendor's struct; the place of its struct of entry points */
+    size_t size, api;  /* size of the vendor's struct; offset of its struct of entry points */
     const struct loader_symbol *symbols;
     size_t symbol_count;
-    _Atomic(struct hmem *) *loaded;  /* what a runtime begins with: its library; NULL: not loaded */
+    _Atomic(struct hmem *) *loaded;  /* a runtime's initial state: its library; NULL: not loaded */
     int (*start)(struct hmem *self); /* lists the devices; same errors as open */
     void (*stop)(struct hmem *self); /* also after start failed, or was not called */
     const char *(*result_name)(struct hmem *self, int64_t result); /* NULL: unknown */
@@ -36,23 +36,25 @@ struct vendor {
 struct hmem {
     const struct vendor *vendor;
     void *library;
-    struct hmem_runtime runtime;         /* its words: by the functions below, once it is started */
-    void (*complete)(struct hmem *self); /* adds to them when they are asked for, or NULL */
+    struct hmem_runtime runtime;         /* its texts come from the functions below, once it is
+                                          * started */
+    void (*complete)(struct hmem *self); /* adds to them at a query; or NULL */
     int device_count;
     atomic_bool shut_down; /* the runtime must not be called again */
 };
 
-/* The library stays loaded, and its functions are known, as long as the process. */
+/* Loads the library for the life of the process, and finds its functions. */
 int vendor_load_library(const struct vendor *vendor);
 int vendor_load(const struct vendor *vendor, struct hmem **out);
 void vendor_unload(struct hmem *self);
 void vendor_runtime(struct hmem *self, struct hmem_runtime *out);
 int vendor_device_count(struct hmem *self);
 
-/* Adds to what this version of the runtime lacks. */
+/* Adds to the list of features that this version of the runtime lacks. */
 void vendor_lacks(struct hmem *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Adds to the memory whose end is not reported; the other begins it anew. */
+/* Adds to the list of memory whose end is not reported; vendor_unreported_begin() empties the
+ * list. */
 void vendor_unreported(struct hmem *self, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void vendor_unreported_begin(struct hmem *self);
@@ -60,7 +62,7 @@ void vendor_unreported_begin(struct hmem *self);
 /* Records a failure that the runtime reported and returns code; -ESHUTDOWN if it has shut down. */
 int vendor_fail(struct hmem *self, int code, int64_t result, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* An operation's result. addr: whose memory was freed if rc is -HMEM_NOT_MINE. */
+/* An operation's result. addr: the memory that was freed if rc is -HMEM_NOT_MINE. */
 int vendor_result(struct hmem *self, int rc, uint64_t addr);
 /* The result of resolve or identity. */
 static inline int vendor_resolved(int rc)
@@ -68,12 +70,12 @@ static inline int vendor_resolved(int rc)
     return rc == -ESHUTDOWN ? -HMEM_NOT_MINE : rc;
 }
 
-/* -EIO if the allocation that the runtime reports for addr does not contain it. */
+/* -EIO: the allocation that the runtime reports for addr does not contain addr. */
 int vendor_check_contains(struct hmem *self, uint64_t addr, uint64_t base, size_t len);
 /* -ERANGE: the range leaves its allocation at `end`. */
 int vendor_fail_leaves(uint64_t addr, size_t len, uint64_t end, const char *why);
 
-/* The operations that each vendor defines. */
+/* Declares the operations that each vendor defines. */
 #define VENDOR_OPERATIONS(iface)                                                                   \
     int iface##_resolve(struct hmem *, uint64_t addr, size_t len, struct hmem_range *out);         \
     int iface##_identity(struct hmem *, uint64_t addr, size_t len, uint64_t *out);                 \

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See watched.h. A table of words, each with the beginning of an allocation and how many pages of
- * 4 KiB it has. The beginning is exact: place and TAG together name one beginning only. If
- * allocations share a word, it has the longest length and SHARED in the place of a beginning, and
- * is never cleared again.
+ * See watched.h. A table of words, each with an allocation's start and its number of pages of 4
+ * KiB. The start is exact: place and TAG together identify one start. A word that allocations share
+ * has the longest length and SHARED instead of a start, and is never cleared again.
  */
 #include "hmem/watched.h"
 
@@ -16,15 +15,15 @@
 #define SHARED     (UINT64_C(1) << 63)
 #define TAG        (~SHARED & ~PAGES)
 
-/* Beginnings that have a tag: multiples of 256 bytes with addresses of 57 bits, extended by the
- * sign as processors and GPUs do. */
+/* Only such starts have a tag: multiples of 256 bytes with addresses of 57 bits, sign-extended as
+ * by processors and GPUs. */
 #define START_SHIFT 8
 #define START_BITS  49
 #define START_MASK  ((UINT64_C(1) << START_BITS) - 1)
 #define EXTENSION   (64 - START_BITS - START_SHIFT)
 _Static_assert(START_BITS == INDEX_BITS + 63 - PAGE_BITS, "place and tag have all bits");
 
-/* Different for each beginning that has a tag: the factor is odd. */
+/* Different for each start with a tag, since the factor is odd. */
 static uint64_t hash(uint64_t start)
 {
     return (start >> START_SHIFT) * UINT64_C(0x19e3779b97f4b) & START_MASK;
@@ -75,7 +74,7 @@ static void add(struct watched *watched, uint64_t start, uint64_t end)
     } while (!atomic_compare_exchange_weak(word, &known, next));
 }
 
-/* Either this finds the free, or the free finds what was added. */
+/* Either this check finds the free, or the free finds the added allocation. */
 bool watched_add(struct watched *watched, uint64_t start, uint64_t end)
 {
     add(watched, start, end);
@@ -95,7 +94,7 @@ static uint64_t end_of(const struct watched *watched, uint64_t start, uint64_t p
     return end < start ? UINT64_MAX : end;
 }
 
-/* The watched allocation that begins there, which is not watched any more. */
+/* Ends the watch of the allocation that begins there, and returns its range. */
 static struct watched_extent take(struct watched *watched, uint64_t start)
 {
     _Atomic uint64_t *word = &watched->words[index_of(start)];

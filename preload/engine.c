@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See engine.h. All that must not survive a fork lies in memory that the kernel wipes there, with
- * the lock, which the child so finds free. A slot is found without a lock: it is filled before its
- * object is stored, and its object cleared before it is used again.
+ * See engine.h. The kernel wipes struct engine at a fork, its lock too, so a child finds an
+ * unopened library and a free lock. Look-ups take no lock: a slot is filled before its object is
+ * stored, and its object is cleared before the slot is reused.
  */
 #include "preload/engine.h"
 
 #include "preload/record.h"
-#include "preload/wiped.h"
+#include "preload/fork_wiped.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define SLOTS 256 /* domains at a time; what is above is passed on */
+#define SLOTS 256 /* domains at a time; calls on more are passed on */
 
 struct slot {
     _Atomic(const void *) object; /* NULL: free */
@@ -22,28 +22,28 @@ struct slot {
     bool busy;                   /* engine_flush() could not close it */
 };
 
-/* Zero, as a forked child finds it, is a library that was not opened yet. */
+/* All zero, as in a forked child: the library was not opened yet. */
 struct engine {
-    pthread_mutex_t lock; /* of opening, and of the slots' changes */
+    pthread_mutex_t lock; /* held to open, and to change slots */
     _Atomic int opened;   /* 1: lib is valid; -1: it cannot be opened */
     struct hmreg *lib;
     _Atomic unsigned used; /* slots that were ever in use */
     struct slot slots[SLOTS];
 };
 
-static struct wiped memory = {.size = sizeof(struct engine)};
+static struct fork_wiped memory = {.size = sizeof(struct engine)};
 
 /* ---- the process ------------------------------------------------------------------------- */
 
 static struct engine *engine(void)
 {
-    return wiped_get(&memory);
+    return fork_wiped_get(&memory);
 }
 
-/* The same, if something was made in this process. */
+/* As engine(); NULL: this process has opened nothing. */
 static struct engine *engine_if_used(void)
 {
-    return wiped_peek(&memory);
+    return fork_wiped_peek(&memory);
 }
 
 /* ---- reasons ----------------------------------------------------------------------------- */
@@ -67,7 +67,7 @@ void engine_refused(int rc, const char *otherwise)
 
 static void open_library(struct engine *self)
 {
-    /* Nothing is cached, so that no memory has to be watched: the program's libc stays as it is. */
+    /* Nothing is cached, so no memory is watched, and libc stays unhooked. */
     const struct hmreg_config config = {
         .size = sizeof(config), .ifaces = HMREG_IFACES_STARTED, .monitor = HMREG_MONITOR_DISABLED};
     int rc = hmreg_open(&config, &self->lib);
@@ -110,7 +110,7 @@ static struct slot *find_slot(struct engine *self, const void *object)
     return NULL;
 }
 
-/* The lock is held. NULL: all are in use. */
+/* Caller holds the lock. NULL: all slots are in use. */
 static struct slot *fill_slot(struct engine *self, const void *object, const void *parent,
                               struct hmreg_domain *domain, bool busy)
 {
@@ -129,8 +129,8 @@ static struct slot *fill_slot(struct engine *self, const void *object, const voi
     return &self->slots[at];
 }
 
-/* Opens without the lock, since this calls the fabric; of two threads that do, the second closes
- * its own again. */
+/* Opens without the lock, since this calls the fabric. When two threads open a domain for one
+ * object, the second closes its own. */
 static struct hmreg_domain *add_domain(struct engine *self, void *object, const void *parent,
                                        engine_open_call *open, const void *context)
 {
@@ -178,7 +178,7 @@ static bool is_of(const struct slot *slot, const void *object, const void *paren
     return of && (parent ? slot->parent == parent : of == object);
 }
 
-/* Clears a slot, if it is of this object, or of this parent, and returns what it had. */
+/* Clears the slot if it belongs to this object or parent; *taken: its content before. */
 static bool take_slot(struct engine *self, unsigned at, const void *object, const void *parent,
                       struct slot *taken)
 {
@@ -195,7 +195,7 @@ static bool take_slot(struct engine *self, unsigned at, const void *object, cons
     return found;
 }
 
-/* Puts a domain back that is still in use. */
+/* Puts the slot of a domain back that could not be closed. */
 static void put_slot(struct engine *self, const struct slot *taken)
 {
     pthread_mutex_lock(&self->lock);
@@ -238,7 +238,7 @@ void engine_detach(const void *object)
     pthread_mutex_unlock(&self->lock);
 }
 
-/* Only what engine_flush() has left: the program may have an object at this address again. */
+/* Clears busy slots only: the program may have a new object at this address, with a new slot. */
 static void forget(const void *object, const void *parent)
 {
     struct engine *self = engine_if_used();

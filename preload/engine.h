@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * libhmreg in a program that knows nothing of it, behind --gpu: opened at the first
- * call here and never closed, with one domain for each object of the program that memory is
- * registered with (an ibv_pd, a fid_domain). Each library of preload/ has a copy of its own.
+ * With --gpu, libhmreg in a program that does not use it: opened at the first call here and never
+ * closed. Each ibv_pd or fid_domain that the program registers with has one hmreg domain. Each
+ * library of preload/ has a copy of its own.
  *
  * A forked child finds nothing open and opens its own; it touches nothing of its parent's. Callers
- * are inside record_enter(), so that what hmreg registers meanwhile is not taken for the program's.
- * A failure is recorded as a reason (record_passed_on()); the caller passes the program's call on.
+ * are inside record_enter(), so that hmreg's own registrations are not recorded as the program's. A
+ * failure is recorded as a reason (record_passed_on()); the caller passes the program's call on.
  */
 #ifndef HMREG_PRELOAD_ENGINE_H
 #define HMREG_PRELOAD_ENGINE_H
@@ -19,30 +19,30 @@ typedef int engine_open_call(struct hmreg *lib, void *object,
                              const struct hmreg_domain_config *config, const void *context,
                              struct hmreg_domain **out);
 
-/* The library. NULL: it cannot be opened; asked again, it is not tried again. */
+/* The library. NULL: it cannot be opened; later calls do not try again. */
 struct hmreg *engine_library(void);
 
 /*
- * The domain of object, opened by open() at the first call. NULL: it cannot be opened; asked again,
- * it is not tried again. parent: the object whose closing ends object too (ibv_context,
- * fid_fabric); NULL: none. Takes no lock if the domain is open.
+ * The domain of object, opened by open() at the first call. NULL: it cannot be opened; later calls
+ * do not try again. parent: the object whose closing ends object too (ibv_context, fid_fabric);
+ * NULL: none. Takes no lock if the domain is open.
  */
 struct hmreg_domain *engine_domain(void *object, const void *parent, engine_open_call *open,
                                    const void *context);
 
-/* Closes the domain of object, if there is one. Call it before the program
- * closes the object, so that it is not busy because of us; a region that the program has not
- * released stays, and the domain stays open then. */
+/* Closes the domain of object, if there is one. Call it before the program closes the object, which
+ * our domain would keep busy. While the program has not released a region, the domain stays
+ * open. */
 void engine_flush(const void *object);
-/* The same for all objects of a parent. */
+/* Calls engine_flush() for all objects of a parent. */
 void engine_flush_children(const void *parent);
 
-/* The program no longer has the object, which lives on: another may be at its address. What
- * engine_flush() has left of it ends with its parent. */
+/* The program gave the object up, but the object exists on, and another may get its address. A
+ * domain that engine_flush() could not close is closed with its parent. */
 void engine_detach(const void *object);
 
-/* Forgets what engine_flush() left of an object that is gone all the same. What is still registered
- * there was the program's own to release, and is not touched any more. */
+/* Drops the domains that engine_flush() could not close, after their object has ended. The program
+ * had to release their regions, so they are not touched any more. */
 void engine_forget(const void *object);
 void engine_forget_children(const void *parent);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A call of the program's, from its begin to its end in these libraries: the guard of
- * record_enter(), and no cancellation (pthread_cancel(3)) meanwhile. libibverbs' and libfabric's
- * registrations are no cancellation points; open(2) and msync(2), which the recorder calls, are,
- * and a thread that ends there would keep hmreg's locks and lose the region that it has made.
+ * Brackets a call of the program in these libraries: takes the guard of record_enter() and disables
+ * cancellation (pthread_cancel(3)). Registrations of libibverbs and libfabric are no cancellation
+ * points, but open(2) and msync(2) are, and the recorder calls them. A thread cancelled there would
+ * keep hmreg's locks and leak the region that it has made.
  *
- * A call that was left by a jump out of a signal handler never reaches its end: record_was_left()
- * gives the thread its cancellation back.
+ * A signal handler that jumps out of a call abandons it: guard_leave() never runs.
+ * record_was_abandoned() then restores the thread's cancellation.
  */
 #ifndef HMREG_PRELOAD_GUARD_H
 #define HMREG_PRELOAD_GUARD_H
@@ -16,7 +16,7 @@
 #include <pthread.h>
 
 struct guard {
-    int cancellation; /* as the program has set it */
+    int cancellation; /* the program's setting */
 };
 
 /* False: this thread is inside a call already, and *guard is not used. */

@@ -35,7 +35,7 @@ static bool mapped_have(const char *const *names)
         text[len] = '\0';
         for (const char *const *name = names; *name; name++)
             have = have || strstr(text, *name);
-        kept = len < NAME_ROOM ? len : NAME_ROOM; /* a name may begin here and end in the next */
+        kept = len < NAME_ROOM ? len : NAME_ROOM; /* a name may continue in the next read */
         memmove(text, text + len - kept, kept);
     }
     if (fd >= 0)
@@ -51,7 +51,7 @@ static bool mapped_have_runtime(void)
     return mapped_have(names);
 }
 
-/* Memory of a GPU may be a mapping of its driver's file, without any runtime that is known here. */
+/* GPU memory may be a mapping of the driver's file, made without a runtime of the table below. */
 static bool mapped_have_device(void)
 {
     static const char *const names[] = {
@@ -63,8 +63,8 @@ static bool mapped_have_device(void)
 
 /* ---- has the program started a vendor's runtime? ------------------------------------------ */
 
-/* Before its start a runtime has no memory, and hmreg need not be opened to ask. These calls say
- * that it has not been started. */
+/* A runtime has no memory before it starts, so hmreg need not be opened to ask it. These calls
+ * detect that a runtime has not started. */
 static bool is_cuda_started(void *function)
 {
     void *context = NULL;
@@ -99,17 +99,18 @@ static const struct runtime {
 
 #define RUNTIMES (sizeof(runtimes) / sizeof(runtimes[0]))
 
-/* The function of each runtime that was found in the process, where it stays from then on. */
+/* The function of each runtime found in the process. A runtime once found stays loaded. */
 static _Atomic(void *) functions[RUNTIMES];
-/* What the dynamic linker had loaded and unloaded when it was last looked for them. */
+/* The dynamic linker's count of loads and unloads at the last search. */
 static _Atomic uint64_t looked;
-/* Then a runtime was in another namespace (dlmopen(3)), where none of these calls reaches it. */
+/* At the last search a runtime was in another namespace (dlmopen(3)), where these calls do not
+ * reach it. */
 static atomic_bool elsewhere;
 
 struct look {
     bool found[RUNTIMES];
     uint64_t changes;
-    uint64_t files, all; /* of this namespace, and of all together */
+    uint64_t files, all; /* in this namespace, and in all namespaces */
 };
 
 static int count_changes(struct dl_phdr_info *info, size_t size, void *arg)
@@ -132,7 +133,7 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
-/* Only of a library that is there, since a failure would change the program's dlerror(3). */
+/* Call for a loaded library only: a failure would change the program's dlerror(3). */
 static void find_function(size_t i)
 {
     void *library = dlopen(runtimes[i].library, RTLD_LAZY | RTLD_NOLOAD);
@@ -182,7 +183,7 @@ bool memory_find(uint64_t addr, uint64_t len, int failure, uint8_t *iface, int16
     if (is_any_started()) {
         struct hmreg *lib = engine_library();
 
-        /* Of one byte, since the list of host memory's mappings is long. */
+        /* Queries one byte: a query of the whole range reads the long list of host mappings. */
         rc = lib && len ? hmreg_query(lib, (void *)(uintptr_t)addr, 1, &info) : -EINVAL;
     } else if (atomic_load(&elsewhere) || (failure == EFAULT && mapped_have_device())) {
         rc = -EFAULT;

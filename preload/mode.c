@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * See mode.h. Both variables are read once, when the library is loaded: the program may change its
- * environment later, on another thread. In a set-user-id program, which libfabric may load a hook
- * into, its user could not write such files and chooses neither: there are none.
+ * environment later, on another thread. libfabric may load the hook into a set-user-ID program. Its
+ * user must not choose a mode or folder for it, so it makes no files.
  */
 #include "preload/mode.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See record.h. Tables are sets of elements that a hash names the first of; a look-up examines a
- * fixed number of them, so its time is bounded, and an element that was removed needs no mark.
- * Counts are relaxed: they order nothing, and the reader knows that they are of different moments.
+ * See record.h. Tables are hash tables with open addresses. A look-up always examines the same
+ * number of elements, so its time is bounded, and a removed element needs no mark. Counts are
+ * relaxed: they order nothing, and the reader accepts counts of different moments.
  */
 #include "preload/record.h"
 
@@ -36,7 +36,7 @@ static uint64_t mix(uint64_t hash, uint64_t word)
 
 /* ---- names ------------------------------------------------------------------------------- */
 
-/* FREE to BUSY: the element is the caller's to fill. */
+/* Changes FREE to BUSY. True: the caller fills the element. */
 static bool claim(_Atomic uint32_t *state)
 {
     uint32_t expected = RECORD_FREE;
@@ -93,7 +93,7 @@ static uint16_t name_index(struct record_layout *file, const char *text)
         if (is_ready(&name->state) && !strncmp(name->text, text, sizeof(name->text) - 1))
             return (uint16_t)at;
     }
-    count(&file->header.lost_names, 1);
+    count(&file->header.dropped_names, 1);
     return 0;
 }
 
@@ -120,7 +120,7 @@ static int contains(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
-/* dladdr(3) would wait for a constructor that another thread's dlopen(3) runs; this does not. */
+/* Not dladdr(3), which waits while another thread's dlopen(3) runs a constructor. */
 static uint16_t find_module(struct record_layout *file, const void *caller)
 {
     struct module_search search = {.address = (uintptr_t)caller};
@@ -174,7 +174,7 @@ static struct record_row *find_row(struct record_layout *file, const struct reco
         if (is_ready(&row->state) && !memcmp(&row->key, key, sizeof(*key)))
             return row;
     }
-    count(&file->header.lost_rows, 1);
+    count(&file->header.dropped_rows, 1);
     return NULL;
 }
 
@@ -220,7 +220,7 @@ static struct record_row *count_row(struct record_layout *file, const struct rec
 
 /* ---- ranges that are registered again ---------------------------------------------------- */
 
-/* Memory that was freed in between is as if it came first. */
+/* A range counts as registered again only if its memory has the number of the last time. */
 static void count_range_again(struct record_range *range, const struct record_call *call,
                               uint64_t row)
 {
@@ -233,7 +233,7 @@ static void count_range_again(struct record_range *range, const struct record_ca
     count(&range->again_ns, call->ns);
 }
 
-/* Takes over an element that is free, or whose range came once only. */
+/* Takes over an element that is free, or whose range was registered only once. */
 static bool take_range(struct record_range *range, uint64_t old, uint64_t tag,
                        const struct record_call *call, uint64_t row)
 {
@@ -258,7 +258,8 @@ static uint64_t range_tag(const struct record_call *call)
     return tag > TAG_BUSY ? tag : TAG_BUSY + 1;
 }
 
-/* Of a full set the oldest range is unknown: one that came once makes room, by chance of the tag.
+/* When all elements are taken, a range that was registered once makes room. The tag's bits choose
+ * it: the oldest is unknown.
  */
 static void count_range(struct record_layout *file, const struct record_call *call, uint64_t row)
 {
@@ -281,7 +282,7 @@ static void count_range(struct record_layout *file, const struct record_call *ca
             victim_tag = found;
         }
     }
-    count(&file->header.lost_ranges, 1);
+    count(&file->header.dropped_ranges, 1);
     if (victim)
         take_range(victim, victim_tag, tag, call, row);
 }
@@ -316,7 +317,7 @@ static void add_live(struct record_layout *file, uint64_t handle, uint64_t addr,
         atomic_store_explicit(&live->handle, handle, memory_order_release);
         return;
     }
-    count(&file->header.lost_live, 1);
+    count(&file->header.dropped_live, 1);
 }
 
 /* NULL: it is not there. */
@@ -343,7 +344,7 @@ void record_registered(const struct record_call *call)
         if (call->handle && !call->error) {
             uint32_t index = row ? (uint32_t)(row - file->rows) : NO_ROW;
 
-            /* Which no cache would answer. */
+            /* No cache serves ibv_rereg_mr() or ibv_reg_buf_mr(). */
             if (call->addr && call->kind != RECORD_REREG_MR && call->kind != RECORD_REG_BUF_MR)
                 count_range(file, call, index);
             add_live(file, handle_of(call->handle), call->addr, call->len, index);
@@ -354,9 +355,9 @@ void record_registered(const struct record_call *call)
 
 /* ---- their end --------------------------------------------------------------------------- */
 
-/* Is a page of host memory without a mapping? msync(2) says so of a whole range, and with MS_ASYNC
- * does nothing else; it takes a third of mincore(2)'s time. Memory that was mapped anew since is
- * not noticed. */
+/* Has any page of the host range no mapping? msync(2) with MS_ASYNC reports that for a whole range,
+ * does nothing else, and takes a third of the time of mincore(2). It does not notice memory that
+ * was unmapped and mapped again. */
 static bool is_unmapped(uint64_t addr, uint64_t len)
 {
     uint64_t skew = addr & ((uint64_t)sysconf(_SC_PAGESIZE) - 1);
@@ -370,9 +371,9 @@ static bool is_host_row(const struct record_layout *file, uint32_t row)
     return row < RECORD_ROWS && file->rows[row].key.iface == 0;
 }
 
-/* The kernel's answer takes longer than all else here. So of registrations that are alike the first
- * deregistrations are looked at, then one of LOOK_ONE_OF, and each again once one was found: a
- * program that frees its memory too early does so at the same place each time. */
+/* msync(2) takes longer than all else here. So in each row the first LOOK_FIRST deregistrations are
+ * checked, then every LOOK_ONE_OFth. Once one is found unmapped, all are checked: a program frees
+ * too early at the same place each time. */
 static bool is_to_be_looked_at(const struct record_layout *file, uint32_t row)
 {
     const struct record_row *of = &file->rows[row];
@@ -482,7 +483,7 @@ void record_passed_on(const char *slug, const char *text)
     if (file) {
         struct record_reason *reason = find_reason(file, slug, text);
 
-        count(reason ? &reason->count : &file->header.lost_reasons, 1);
+        count(reason ? &reason->count : &file->header.dropped_reasons, 1);
     }
     errno = error;
 }
@@ -496,8 +497,8 @@ const struct record_layout *record_file(void)
     return file;
 }
 
-/* At exit(3): which regions are left whose memory is not. A process that recorded nothing makes no
- * file for it. */
+/* At exit(3): marks registered regions whose memory is unmapped. A process that recorded nothing
+ * makes no file for this. */
 __attribute__((destructor)) static void end_of_process(void)
 {
     struct trace_process *process = trace_process();

@@ -37,26 +37,26 @@
 
 #pragma GCC visibility push(default)
 
-/* The guard against recursion, one for each thread and all libraries. Inline, as record_now(): what
- * every call runs several times makes no calls between libraries. */
+/* The guard against recursion, one for each thread and all libraries. Inline, as record_now():
+ * every call runs them several times, and calls between libraries cost more. */
 struct record_guard {
-    uintptr_t frame;  /* of the function that has entered; 0: the thread is outside */
-    int cancellation; /* as the program had set it then (guard.h) */
+    uintptr_t frame;  /* of the function that called record_enter(); 0: the thread is outside */
+    int cancellation; /* the program's setting at that time (guard.h) */
 };
 extern __thread struct record_guard record_guard __attribute__((tls_model("initial-exec")));
 
-/* Was the call that has entered left without record_leave(), by siglongjmp(3) or an exception out
- * of a signal handler? frame: of a function that is called now, not below the one that entered.
- * True: the thread is outside, with the cancellation that the program had set (left.c). */
-bool record_was_left(uintptr_t frame);
+/* Did siglongjmp(3), or an exception out of a signal handler, abandon the call that entered,
+ * without record_leave()? frame: of a running function, not below the one that entered. True: marks
+ * the thread as outside and restores the program's cancellation (abandoned_call.c). */
+bool record_was_abandoned(uintptr_t frame);
 
-/* False if this thread is inside already; then the call is passed on and not recorded. A function
- * below the one that has entered was called by it, or by a signal handler that interrupted it. */
+/* False: this thread is inside already; pass the call on and do not record it. A function with a
+ * frame below the one that entered was called by it, or by a signal handler that interrupted it. */
 __attribute__((always_inline)) static inline bool record_enter(void)
 {
     uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
 
-    if (record_guard.frame && (frame < record_guard.frame || !record_was_left(frame)))
+    if (record_guard.frame && (frame < record_guard.frame || !record_was_abandoned(frame)))
         return false;
     record_guard.frame = frame;
     return true;
@@ -82,10 +82,9 @@ static inline uint64_t record_now(void)
 struct record_call {
     enum record_call_kind kind;
     enum record_how how;
-    const void *handle; /* of the region: its ibv_mr or fid_mr, as the program knows it; NULL: the
-                           call failed */
-    const void *scope;  /* what it was registered with: the ibv_pd or fid_domain */
-    uint64_t addr, len; /* of all ranges together; addr 0: it has no address, such as a dmabuf's */
+    const void *handle; /* the program's ibv_mr or fid_mr; NULL: the call failed */
+    const void *scope;  /* the ibv_pd or fid_domain of the registration */
+    uint64_t addr, len; /* the sum of all ranges; addr 0: no address, as for a dmabuf */
     uint64_t access;    /* as passed; compared only */
     enum record_rights rights;
     uint8_t iface;      /* enum hmreg_iface, or RECORD_IFACE_UNKNOWN */
@@ -94,7 +93,7 @@ struct record_call {
     int error;          /* positive errno value of a failure; 0: it succeeded */
     uint64_t ns;        /* how long the real call took */
     const char *nic;    /* the device's or domain's name; NULL: unknown. Copied */
-    uint64_t memory;    /* its number, another one once it was freed; 0: not asked */
+    uint64_t memory;    /* shadow_memory()'s number of the memory; 0: not asked */
     const void *caller; /* __builtin_return_address(0) of the interposer; NULL: unknown */
 };
 void record_registered(const struct record_call *call);
@@ -110,7 +109,7 @@ struct record_dereg {
 void record_dereg_begin(const void *handle, struct record_dereg *end);
 void record_dereg_done(const struct record_dereg *end, int error, uint64_t ns);
 
-/* The same for a call that left the region as it was and counts for itself, such as a failed
+/* Puts the region back after a call that changed nothing and has its own count, such as a failed
  * reregistration. */
 void record_dereg_cancel(const struct record_dereg *end);
 
@@ -119,7 +118,7 @@ void record_dereg_cancel(const struct record_dereg *end);
  * slug has one text. */
 void record_passed_on(const char *slug, const char *text);
 
-/* The process's trace file; NULL: it has none. Made by the first call that records. */
+/* The process's trace file, made by the first call that records; NULL: it has none. */
 const struct record_layout *record_file(void);
 
 #pragma GCC visibility pop

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The layout of a trace file, in which the libraries that `hmreg run` loads into a program count
- * the program's registrations: a file of each process, mapped shared, so that its contents survive
+ * The layout of a trace file. Libraries that `hmreg run` loads into a program count its
+ * registrations there. Each process maps a file of its own, shared, so that the counts survive
  * _exit(2), exec and SIGKILL. tools/run/ reads it and trusts nothing in it.
  *
  * header | names | reasons | rows | live registrations | ranges
  *
- * The size is fixed; what does not fit is counted as lost. An element is claimed by an atomic
- * change of its state from RECORD_FREE to RECORD_BUSY, filled, and published as RECORD_READY; no
- * writer waits for another. So a key may have two elements, whose counts the reader adds. Each
- * count is written atomically, in no order with the others. Any change increments RECORD_VERSION.
+ * The size is fixed; elements that do not fit are counted in dropped_*. An element is claimed by an
+ * atomic change of its state from RECORD_FREE to RECORD_BUSY, filled, and published as
+ * RECORD_READY; no writer waits for another. So a key may have two elements; the reader adds their
+ * counts. Counts are atomic and unordered. Any change increments RECORD_VERSION.
  */
 #ifndef HMREG_PRELOAD_RECORD_LAYOUT_H
 #define HMREG_PRELOAD_RECORD_LAYOUT_H
@@ -57,23 +57,23 @@ static inline const char *record_call_name(unsigned call)
     return call < RECORD_CALL_COUNT && names[call] ? names[call] : "?";
 }
 
-/* What became of it. */
+/* How the registration was made. */
 enum record_how {
-    RECORD_PASSED = 1, /* passed on as the program made it */
-    RECORD_MADE,       /* registered by hmreg: --gpu */
+    RECORD_PASSED = 1, /* the program's call was passed on unchanged */
+    RECORD_MADE,       /* hmreg registered (--gpu) */
     RECORD_HOW_COUNT
 };
 
 /* Who may use a region. */
 enum record_rights {
-    RECORD_READ,    /* the NIC reads it for the program: what it sends */
-    RECORD_WRITTEN, /* ...and may write it: received messages, what it reads from peers */
+    RECORD_READ,    /* the NIC reads it for the program, to send */
+    RECORD_WRITTEN, /* ... and may write it: received messages, reads from peers */
     RECORD_REMOTE,  /* peers may read or write it */
     RECORD_RIGHTS_COUNT
 };
 
 #define RECORD_MODE_GPU   1u
-#define RECORD_MODE_WRONG 2u /* HMREG_RUN_MODE has a word that was left out */
+#define RECORD_MODE_WRONG 2u /* HMREG_RUN_MODE has an unknown word, which was ignored */
 #define RECORD_MODE_WATCH                                                                          \
     4u /* ranges count as registered again only while the memory is the same */
 
@@ -95,12 +95,12 @@ struct record_header {
     uint32_t mode;          /* RECORD_MODE_* */
     _Atomic uint32_t ended; /* 1: the process ended by exit(3) or a return from main() */
     int64_t began;          /* CLOCK_REALTIME, ns */
-    _Atomic uint64_t lost_rows, lost_live, lost_ranges, lost_names, lost_reasons;
-    _Atomic uint64_t unknown_ends; /* deregistrations of a region that is not among the live ones */
-    char rank[16];     /* of a job of MPI, as its launcher's environment says; "": none */
-    char hmreg[16];    /* the library's version */
-    char program[256]; /* the path of its executable */
-    uint32_t by;       /* RECORD_BY_* */
+    _Atomic uint64_t dropped_rows, dropped_live, dropped_ranges, dropped_names, dropped_reasons;
+    _Atomic uint64_t unknown_ends; /* deregistrations of regions that are not in `live` */
+    char rank[16];                 /* MPI rank, from the launcher's environment; "": none */
+    char hmreg[16];                /* the library's version */
+    char program[256];             /* the path of its executable */
+    uint32_t by;                   /* RECORD_BY_* */
     uint32_t spare_by;
     uint64_t spare[13];
 };
@@ -117,7 +117,7 @@ struct record_reason {
     uint32_t spare;
     _Atomic uint64_t count;
     char slug[32];  /* a stable name */
-    char text[768]; /* as struct hmreg_error has it */
+    char text[768]; /* as long as in struct hmreg_error */
 };
 
 struct record_key {
@@ -125,45 +125,44 @@ struct record_key {
     uint8_t how;     /* enum record_how */
     uint8_t iface;   /* enum hmreg_iface; 255: unknown */
     uint8_t path;    /* enum hmreg_path */
-    uint8_t size;    /* class: the length has so many bits */
+    uint8_t size;    /* number of bits of the length */
     uint8_t rights;  /* enum record_rights */
-    uint16_t module; /* of the caller: index of its name */
-    uint16_t nic;    /* index of its name */
+    uint16_t module; /* index of the caller's module in names */
+    uint16_t nic;    /* index of the device in names */
     int16_t device;  /* -1: host memory */
     int32_t error;   /* the errno value of a failure; 0: it succeeded */
 };
 
-/* Registrations that are alike. */
+/* Registrations with equal keys. */
 struct record_row {
     _Atomic uint32_t state;
     uint32_t spare;
     struct record_key key;
     _Atomic uint64_t count, bytes, ns, longest_ns;
-    _Atomic uint64_t ends, end_ns; /* of these, deregistered */
+    _Atomic uint64_t ends, end_ns; /* deregistrations of them */
     _Atomic uint64_t end_failures; /* deregistrations that failed */
-    _Atomic uint64_t freed;        /* memory that was unmapped while registered */
-    _Atomic uint64_t looked;       /* deregistrations whose memory was looked at for that */
+    _Atomic uint64_t freed;        /* deregistrations whose memory was unmapped while registered */
+    _Atomic uint64_t looked;       /* deregistrations whose memory was checked for that */
     uint64_t spare2;
 };
 
-/* A registration that exists. handle: of the region (the address of its ibv_mr or fid_mr); 0: free;
- * 1: being filled. */
+/* A live registration. handle: the address of its ibv_mr or fid_mr; 0: free; 1: being filled. */
 struct record_live {
     _Atomic uint64_t handle;
     _Atomic uint64_t addr, len;
-    _Atomic uint32_t row;   /* its index */
+    _Atomic uint32_t row;   /* index of its row */
     _Atomic uint32_t freed; /* 1: its memory was found unmapped */
 };
 
-/* A range that was registered; tag: of its bounds, rights and protection domain; 0: free, 1: being
+/* A registered range. tag: a hash of its bounds, rights and protection domain; 0: free, 1: being
  * filled. */
 struct record_range {
     _Atomic uint64_t tag;
     _Atomic uint64_t addr, len;
-    _Atomic uint64_t count;    /* the first registration, and later ones of the same memory */
-    _Atomic uint64_t again_ns; /* the time of these later ones */
-    _Atomic uint64_t row;      /* of the last one */
-    _Atomic uint64_t memory;   /* its number: see record_call */
+    _Atomic uint64_t count;    /* the first registration, and repeated ones of unchanged memory */
+    _Atomic uint64_t again_ns; /* the time of the repeated ones */
+    _Atomic uint64_t row;      /* of the last registration */
+    _Atomic uint64_t memory;   /* of the last registration: see record_call */
 };
 
 struct record_layout {
@@ -177,41 +176,41 @@ struct record_layout {
 
 /* ---- processes without a trace file -------------------------------------------------------- */
 
-/* The file beside the trace files in which processes that can make none count themselves. `hmreg
- * run` makes it, with its blocks, since a process may have no right or room to; each process maps
- * it when it begins, before it can change its root folder or its user. */
-#define RECORD_LOST_FILE  "hmreg.lost"
-#define RECORD_LOST_MAGIC UINT64_C(0x74736f6c6d6168) /* "hamlost" */
-#define RECORD_LOSSES     63
+/* The file beside the trace files in which processes without a trace file count themselves. `hmreg
+ * run` makes it and its blocks, since a process may lack the right or the room. Each process maps
+ * it at its start, before it can change its root folder or its user. */
+#define RECORD_UNTRACED_FILE  "hmreg.lost"
+#define RECORD_UNTRACED_MAGIC UINT64_C(0x74736f6c6d6168) /* "hamlost" */
+#define RECORD_UNTRACED_MAX   63
 
-enum record_lost_step {
-    RECORD_LOST_LIBRARY = 1, /* the recorder cannot be loaded */
-    RECORD_LOST_LIMIT,       /* RLIMIT_FSIZE is too low */
-    RECORD_LOST_CREATE,      /* the file cannot be created */
-    RECORD_LOST_ROOM,        /* it cannot be as long as it must be */
-    RECORD_LOST_MAP,         /* it cannot be mapped */
-    RECORD_LOST_STEP_COUNT
+enum record_untraced_step {
+    RECORD_UNTRACED_LIBRARY = 1, /* the recorder cannot be loaded */
+    RECORD_UNTRACED_LIMIT,       /* RLIMIT_FSIZE is too low */
+    RECORD_UNTRACED_CREATE,      /* the file cannot be created */
+    RECORD_UNTRACED_ROOM,        /* the file cannot be allocated at full length */
+    RECORD_UNTRACED_MAP,         /* the file cannot be mapped */
+    RECORD_UNTRACED_STEP_COUNT
 };
 
 /* Processes that failed at one step with one errno value. */
-struct record_loss {
+struct record_untraced {
     _Atomic uint32_t state; /* enum record_state */
     uint32_t step;
     int32_t error; /* 0: unknown */
     _Atomic uint32_t count;
-    int32_t pid; /* of the first of them, and the name of its program: */
+    int32_t pid; /* of the first process, with its program's name: */
     char program[44];
 };
 
-struct record_lost {
+struct record_untraced_file {
     uint64_t magic;
     uint32_t version; /* RECORD_VERSION */
     uint32_t size;    /* of the whole file, bytes */
     uint64_t spare[6];
-    struct record_loss losses[RECORD_LOSSES];
+    struct record_untraced causes[RECORD_UNTRACED_MAX];
 };
 
-_Static_assert(sizeof(struct record_loss) == 64 && sizeof(struct record_lost) == 4096,
+_Static_assert(sizeof(struct record_untraced) == 64 && sizeof(struct record_untraced_file) == 4096,
                "the layout is the same for every compiler");
 _Static_assert(sizeof(struct record_header) == 488 && sizeof(struct record_name) == 256 &&
                    sizeof(struct record_reason) == 816 && sizeof(struct record_key) == 16 &&

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See shadow.h. A domain of no fabric is got from for each registration: its cache decides, as the
- * cache of a program's domain would, whether the memory is still the same. Its regions are numbers.
- * A forked child finds none.
+ * See shadow.h. Each registration is also got from a domain without a fabric: its cache decides, as
+ * a program's own would, whether the memory is unchanged. Its regions are numbers. A forked child
+ * starts without the domain.
  */
 #include "preload/shadow.h"
 
@@ -10,23 +10,23 @@
 
 #include "preload/mode.h"
 #include "preload/record.h"
-#include "preload/wiped.h"
+#include "preload/fork_wiped.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* Zero, as a forked child finds it: not opened yet. */
+/* All zero, as in a forked child: not opened yet. */
 struct shadow {
-    pthread_mutex_t lock; /* of opening */
-    _Atomic int opened;   /* 1: the domain is open; -1: it cannot be */
+    pthread_mutex_t lock; /* held to open */
+    _Atomic int opened;   /* 1: the domain is open; -1: it cannot be opened */
     struct hmreg *lib;
     struct hmreg_domain *domain;
     _Atomic uint64_t numbers;
     _Atomic bool told;
 };
 
-static struct wiped memory = {.size = sizeof(struct shadow)};
+static struct fork_wiped memory = {.size = sizeof(struct shadow)};
 
 /* ---- the domain of no fabric ------------------------------------------------------------- */
 
@@ -99,7 +99,7 @@ static void open_shadow(struct shadow *self)
 /* NULL: it cannot be opened. */
 static struct shadow *shadow_open(void)
 {
-    struct shadow *self = wiped_get(&memory);
+    struct shadow *self = fork_wiped_get(&memory);
 
     /* Acquire: pairs with open_shadow(). */
     if (self && !atomic_load_explicit(&self->opened, memory_order_acquire)) {
@@ -113,7 +113,7 @@ static struct shadow *shadow_open(void)
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
-/* Says why no host memory is watched, if none is. */
+/* If no host memory is watched, records why. */
 static void check_monitor(struct shadow *self)
 {
     struct hmreg_monitor_info info = {.size = sizeof(info)};

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See trace_file.h. The blocks of the file are allocated before it is mapped, since a store to a
- * page that a full file system cannot hold raises SIGBUS, in the program; so does one that another
- * user has truncated, so that the folder is the user's own (core/base/own_path.h), and the file a
- * new one that no other user may open.
+ * See trace_file.h. The file's blocks are allocated before it is mapped: on a full file system a
+ * store would raise SIGBUS in the program. So would a store to a file that another user has
+ * truncated. Hence the folder is the user's own (core/base/own_path.h), and the file new and closed
+ * to other users.
  */
 #include "preload/trace_file.h"
 
 #include "core/base/own_path.h"
-#include "preload/lost.h"
+#include "preload/untraced.h"
 #include "preload/mode.h"
 
 #include <hmreg/version.h>
@@ -24,10 +24,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FILE_TRIES 1000 /* files of one pid in one folder: of programs that it executed in turn */
+#define FILE_TRIES 1000 /* files of one pid in one folder, one per exec */
 
 static _Atomic(struct trace_process *) state;
-static bool wipes; /* at a fork; written before state */
+static bool wipes; /* the kernel wipes at a fork; written before state */
 
 /* ---- the process ------------------------------------------------------------------------- */
 
@@ -91,7 +91,7 @@ static uint32_t by_bits(void)
 {
     const char *audit = secure_getenv("LD_AUDIT");
 
-    return (hmreg_preload_lost ? RECORD_BY_PRELOAD : 0) |
+    return (hmreg_preload_untraced ? RECORD_BY_PRELOAD : 0) |
            (audit && strstr(audit, "libhmreg-audit.so") ? RECORD_BY_AUDIT : 0);
 }
 
@@ -115,14 +115,14 @@ static void fill_header(struct record_header *header)
 
 /* ---- the file ---------------------------------------------------------------------------- */
 
-static void *fail(enum record_lost_step step, int error)
+static void *fail(enum record_untraced_step step, int error)
 {
-    if (hmreg_preload_lost)
-        hmreg_preload_lost(step, error);
+    if (hmreg_preload_untraced)
+        hmreg_preload_untraced(step, error);
     return NULL;
 }
 
-/* A file longer than the process's limit would be SIGXFSZ for the program. */
+/* A file beyond RLIMIT_FSIZE would raise SIGXFSZ in the program. */
 static bool may_be_so_long(void)
 {
     struct rlimit limit;
@@ -132,7 +132,7 @@ static bool may_be_so_long(void)
 
 #define NAME_ROOM 64
 
-/* Creates a file of a new name in the folder. -1: none. */
+/* Creates a file with an unused name in the folder. -1: it cannot. */
 static int create(int folder, char name[NAME_ROOM])
 {
     int fd = -1;
@@ -153,11 +153,11 @@ static struct record_layout *map(int fd)
     void *made;
 
     if (error)
-        return fail(RECORD_LOST_ROOM, error);
+        return fail(RECORD_UNTRACED_ROOM, error);
     made = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
     if (made == MAP_FAILED)
-        return fail(RECORD_LOST_MAP, errno);
-    /* A forked child must not write to it, and does not need it. */
+        return fail(RECORD_UNTRACED_MAP, errno);
+    /* A forked child must not write to its parent's file. */
     madvise(made, size, MADV_DONTFORK);
     return made;
 }
@@ -168,7 +168,7 @@ static struct record_layout *make(int folder, char name[NAME_ROOM])
     int fd = create(folder, name);
 
     if (fd < 0)
-        return fail(RECORD_LOST_CREATE, errno);
+        return fail(RECORD_UNTRACED_CREATE, errno);
     made = map(fd);
     close(fd);
     if (made)
@@ -178,7 +178,7 @@ static struct record_layout *make(int folder, char name[NAME_ROOM])
     return made;
 }
 
-/* The process's file, of this thread or, if one was faster, another's. */
+/* The process's file: this thread's, or another thread's that was faster. */
 static struct record_layout *make_in(int folder, struct trace_process *process)
 {
     char name[NAME_ROOM];
@@ -199,10 +199,10 @@ static struct record_layout *make_file(struct trace_process *process)
     if (!preload_dir()[0])
         return NULL;
     if (!may_be_so_long())
-        return fail(RECORD_LOST_LIMIT, EFBIG);
+        return fail(RECORD_UNTRACED_LIMIT, EFBIG);
     folder = own_folder(preload_dir());
     if (folder < 0)
-        return fail(RECORD_LOST_CREATE, errno);
+        return fail(RECORD_UNTRACED_CREATE, errno);
     made = make_in(folder, process);
     close(folder);
     return made;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The process's trace file: made at its first use, mapped shared, and given up by a forked child,
- * whose next use makes another. The memory that says so is wiped by the kernel at a fork, so that
- * no fork handler is needed, which _Fork(3) and clone(2) would not run.
+ * The process's trace file: made at its first use and mapped shared. A forked child makes one of
+ * its own at its next use: the kernel wipes struct trace_process at a fork. A fork handler would
+ * not do: _Fork(3) and clone(2) do not run it.
  */
 #ifndef HMREG_PRELOAD_TRACE_FILE_H
 #define HMREG_PRELOAD_TRACE_FILE_H
@@ -11,12 +11,12 @@
 
 #define TRACE_CALLERS 256
 
-/* What this process remembers; a forked child finds it zeroed. */
+/* State of this process; a forked child finds it zeroed. */
 struct trace_process {
     _Atomic int32_t pid;
     _Atomic uint32_t failed; /* no file can be made */
     _Atomic(struct record_layout *) file;
-    /* Of a caller's address, its low 48 bits, and in the low 16 bits the index of its module. */
+    /* Elements: 48 bits of a caller's address, then 16 bits with the index of its module. */
     _Atomic uint64_t callers[TRACE_CALLERS];
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See child.h. posix_spawn(3) cannot call prctl(2). fork(2) would call what libraries have
- * registered by pthread_atfork(3), where libfabric's efa ends the process.
+ * See child.h. posix_spawn(3) cannot call prctl(2). fork(2) would call handlers that libraries
+ * registered by pthread_atfork(3); libfabric's efa provider ends the process in its own.
  */
 #include "tools/child.h"
 
@@ -19,13 +19,13 @@ void child_end_with(pid_t parent)
         _exit(1);
 }
 
-/* They may be the same. The program that is executed gets it. */
+/* from may equal to. The executed program inherits `to`. */
 static int move(int from, int to)
 {
     return from != to && dup3(from, to, O_CLOEXEC) < 0 ? -1 : fcntl(to, F_SETFD, 0);
 }
 
-/* In the child. Reports by a pipe why the program does not start. */
+/* Runs in the child. Writes to the pipe `report` why the program does not start. */
 static void execute(char **argv, int in, int writer, int report)
 {
     int error;
@@ -43,7 +43,7 @@ static int start(char **argv, int in, int writer, pid_t *pid)
 
     if (pipe2(ends, O_CLOEXEC))
         return errno;
-    /* Standard output, where it was closed, must not replace it. */
+    /* If standard output was closed, the pipe must not get its number. */
     if (ends[1] <= STDOUT_FILENO) {
         int high = fcntl(ends[1], F_DUPFD_CLOEXEC, STDOUT_FILENO + 1);
 

@@ -8,17 +8,18 @@
 
 #include <sys/types.h>
 
-/* Executes this program with argv. Its standard input is this descriptor, -1: the caller's. Its
- * standard output is a pipe, whose other end is *reader. The kernel kills it when the calling
- * thread ends. 0, or an errno value. */
+/* Executes this program with argv. in: its standard input; -1: the caller's. Its standard output is
+ * a pipe; *reader: the other end. The kernel kills it when the calling thread ends. 0, or an errno
+ * value. */
 int child_start(char **argv, int in, pid_t *pid, int *reader);
 
-/* Runs a program, looked for in PATH, with these descriptors as its standard input, output and
- * error; the kernel kills it when the calling thread ends. Its exit status, 127 where there is none
- * of that name; -1: it was not started, or a signal ended it. */
+/* Runs a program of PATH with these descriptors as its standard input, output and error. The kernel
+ * kills it when the calling thread ends. Returns its exit status; 127: no such program; -1: it did
+ * not start, or a signal ended it. */
 int child_run(char **argv, int in, int out, int err);
 
-/* In a child of fork(2): the kernel kills it when its parent, or the thread that forked, ends. */
+/* Call in a child of fork(2): the kernel will kill it when its parent, or the thread that forked,
+ * ends. */
 void child_end_with(pid_t parent);
 
 #endif

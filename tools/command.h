@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A command of the tool: a name, help texts, options and a function. Its --help, the checks of its
- * command line and its line in the list of commands are made from these; a new command is one file
- * and one line in main.c.
+ * A command of the tool: a name, help texts, options and a function. --help, the checks of the
+ * command line and the list of commands are made from these; a new command is one file and one line
+ * in main.c.
  *
  * A command first builds a JSON document and then prints it, either as JSON (--json) or as tables,
  * so both always have the same content.
@@ -20,7 +20,7 @@ enum exit_status {
     EXIT_GOOD = 0,
     EXIT_FAILED = 1,
     EXIT_USAGE = 2,
-    EXIT_ERROR = 3,     /* if 1 and 2 are verdicts: every other failure */
+    EXIT_ERROR = 3,     /* for commands with verdicts 1 and 2: every other failure */
     EXIT_CONTINUE = -1, /* of options_parse() only */
 };
 
@@ -30,8 +30,9 @@ struct option_def {
                              out; NULL: no value */
     const char *help;
     /* Stores the value (NULL if none) in the command's options. Returns NULL, or for a wrong value
-     * a text that says what is accepted. NULL: the value is stored at this offset of the options: a
-     * number from least to most, an int; most 0: text that is not empty; accepted NULL: true. */
+     * a text that names the accepted values. take NULL: the value is stored at offset `field` of
+     * the options, by this rule: accepted NULL: true; most 0: text that is not empty; else an int
+     * from least to most. */
     const char *(*take)(const char *value, void *options);
     size_t field;
     const char *accepted;
@@ -93,11 +94,11 @@ extern const struct command command_verify;
  * exit status after printing help or an error. */
 int options_parse(const struct command *command, int argc, char **argv, void *options);
 
-/* For numbers: false if it is none from least to most. */
+/* Parses a number from least to most. False: it is not one. */
 bool options_number(const char *value, long least, long most, long *out);
-/* For bytes with K, M, G, T or P: false if it is none from least to most. */
+/* Parses bytes, with K, M, G, T or P, from least to most. False: they are not. */
 bool options_size(const char *value, uint64_t least, uint64_t most, uint64_t *out);
-/* For names of ifaces: false if it is none; then OPTIONS_IFACES says what is accepted. */
+/* Parses the name of an iface. False: it is not one; print OPTIONS_IFACES. */
 bool options_iface(const char *value, int *out);
 #define OPTIONS_IFACES  "accepted are system, cuda, rocr, ze"
 #define OPTIONS_DEVICES "a device's index is accepted, from 0"

@@ -16,7 +16,7 @@ json_t *doc_new(const char *command);
 
 /* Returns value; exits if it is NULL (no memory). */
 json_t *doc_made(json_t *value);
-/* Says that there is no memory, and ends the program. */
+/* Prints that memory is exhausted, and ends the program. */
 _Noreturn void doc_no_memory(void);
 #define doc_array()   doc_made(json_array())
 #define doc_object()  doc_made(json_object())

@@ -17,7 +17,7 @@ struct fabric_list {
     json_t *fabrics;
     const char *only;     /* the fabrics of this name (fabric_wanted()); NULL: all */
     const char *provider; /* the fabrics of this library, and no other is called; NULL: all */
-    /* Whether a fabric is to be opened at all; may be called again for it. NULL: each. */
+    /* True: open this fabric. May be called repeatedly for a fabric. NULL: open every fabric. */
     bool (*wants)(struct fabric_list *list, const struct fabric *fabric);
     /* Called for each fabric that could be opened, while it is open, with its JSON description,
      * which the callback may extend; may be NULL. */
@@ -27,12 +27,12 @@ struct fabric_list {
 
 /* One fabric, opened: `native` and `info` are what open() needs. */
 struct fabric {
-    const char *provider;        /* hmreg's: "ofi" */
-    const char *name;            /* "tcp;ofi_rxm" */
-    const char *domain;          /* the network interface or NIC */
-    const char *address;         /* of libfabric's, in text, without a port; NULL: none */
-    const char *nic;             /* the RDMA device that moves the bytes; NULL: the CPU does */
-    uint64_t max_mr;             /* limit of regions; 0: unknown */
+    const char *provider; /* hmreg's provider: "ofi" */
+    const char *name;     /* "tcp;ofi_rxm" */
+    const char *domain;   /* the network interface or NIC */
+    const char *address;  /* libfabric's source address, in text, without a port; NULL: none */
+    const char *nic;      /* the RDMA device that moves the bytes; NULL: the CPU does */
+    uint64_t max_mr;      /* limit of regions; 0: unknown */
     const struct loop_ops *loop; /* how to connect it to itself; NULL: impossible */
     void *native;
     const void *info;
@@ -40,8 +40,8 @@ struct fabric {
                 const struct hmreg_domain_config *config, struct hmreg_domain **out);
 };
 
-/* Whether it is among those that the list is limited to: list->wants() it, and its name, a layer of
- * that ("tcp" of "tcp;ofi_rxm"), its provider, its domain or its RDMA device is list->only. */
+/* Is the fabric in the list's selection? list->wants() accepts it, and list->only is its name, a
+ * layer of that ("tcp" in "tcp;ofi_rxm"), its provider, its domain or its RDMA device. */
 bool fabric_wanted(struct fabric_list *list, const struct fabric *fabric);
 
 /* Adds it if it is wanted. */
@@ -53,7 +53,7 @@ void fabric_add_failed(struct fabric_list *list, const struct fabric *fabric, in
 
 /* The fabric libraries, if built in. list() returns NULL, or why there is no fabric; version()
  * gives the loaded library's version; lacks() lists the features that it is too old for, each with
- * the version that added it. */
+ * the version that introduced it. */
 const char *ofi_list(struct fabric_list *list);
 void ofi_lacks(json_t *names);
 void ofi_version(char *buf, size_t size);

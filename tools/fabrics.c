@@ -96,7 +96,7 @@ void fabrics_visit(struct fabric_list *list, json_t *document)
 
 /* ---- order ------------------------------------------------------------------------------ */
 
-/* By itself: path mapped is the CPU's. */
+/* Does the NIC itself reach device memory? By path mapped the CPU does. */
 static bool reaches_devices(const json_t *fabric)
 {
     const json_t *memory;
@@ -151,6 +151,6 @@ void fabrics_fail_if_none(json_t *document, const struct fabric_options *options
 {
     if (options->fabric && !json_array_size(fabrics))
         doc_add(json_object_get(document, "failures"),
-                doc_format("there is no fabric %s here; hmreg info lists those there are",
+                doc_format("there is no fabric %s here; hmreg info lists the fabrics",
                            options->fabric));
 }

@@ -23,18 +23,18 @@ struct fabric_options {
 const char *fabrics_take_name(const char *value, void *options);
 #define FABRICS_OPTION                                                                             \
     OPTION("fabric", "NAME", "only fabrics or RDMA devices of this name", fabrics_take_name)
-/* Adds to "failures" that there is none, where that is so. */
+/* If no fabric was listed, adds that to "failures". */
 void fabrics_fail_if_none(json_t *document, const struct fabric_options *options,
                           const json_t *fabrics);
 
-/* The library of a fabric, or of what has its "provider": libfabric's verbs and libibverbs' devices
- * are two of the same NIC. */
+/* The library of an object with a "provider", such as a fabric: libfabric's verbs and libibverbs
+ * are two fabrics of one NIC. */
 const char *fabrics_library(const json_t *fabric);
 
-/* It, as the cell of a column. */
+/* fabrics_library(), as the cell of a column. */
 const char *cell_library(const json_t *fabric, char buf[CELL], json_t *notes);
 
-/* The text of "fabrics": what each requires, and what it can register. */
+/* Prints "fabrics": the requirements of each, and the memory it can register. */
 void fabrics_print_text(const json_t *fabrics);
 
 #endif

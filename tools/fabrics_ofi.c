@@ -44,8 +44,8 @@ static struct fi_info *offered(uint64_t caps)
 {
     struct fi_info *hints, *found = NULL;
 
-    /* Verbs' domain for datagrams starts a name server, which waits for ever where localhost has no
-     * address. Only programs that look peers up by it need it. */
+    /* A verbs domain for datagrams starts a name server, which waits for ever if localhost has no
+     * address. Only programs that look up peers by it need it. */
     setenv("FI_VERBS_DGRAM_USE_NAME_SERVER", "0", 0);
     hints = fi_allocinfo();
     if (!hints)

@@ -86,7 +86,7 @@ static void name_domains(const json_t *fabrics, size_t first, size_t next, char 
     }
 }
 
-/* The fabrics, of those alike the first, with the domains of all. */
+/* The fabrics. Of equal fabrics only the first, with the domains of all. */
 static json_t *lines_of(const json_t *fabrics)
 {
     json_t *lines = doc_array(), *line;
@@ -165,12 +165,12 @@ static const char *cell_path(const json_t *path, char buf[CELL], json_t *notes)
     return buf;
 }
 
-/* Whether a real device's dmabuf can be mapped shows only when it is tried. */
+/* A real device's dmabuf must be mapped to know whether it can be. */
 static const char *cell_mapped(const json_t *memory, char buf[CELL], json_t *notes)
 {
     const json_t *path = json_object_get(json_object_get(memory, "paths"), "mapped");
-    const char *words = "whether this device's dmabufs can be mapped for the CPU shows when it is "
-                        "tried, by hmreg verify; NVIDIA's driver refuses on most machines";
+    const char *words = "hmreg verify tries whether this device's dmabufs can be mapped for the "
+                        "CPU; NVIDIA's driver refuses on most machines";
 
     if (!path || !doc_is(path, "usable") || doc_is(memory, "simulated"))
         return path ? cell_path(path, buf, notes) : "-";
@@ -192,7 +192,7 @@ static const char *cell_label(const json_t *memory, char buf[CELL], json_t *note
     return buf;
 }
 
-/* A row for the memories of a line that are alike: the first, with the last one's device. */
+/* One row for equal memories in a line: the first memory, with the last one's device. */
 static void add_memory(json_t *rows, const json_t *line)
 {
     static const char *const keys[] = {"provider", "fabric", "domains"};

@@ -30,11 +30,10 @@ static void print_unreported(const json_t *runtime)
 
     if (!*unreported)
         return;
-    snprintf(
-        text, sizeof(text),
-        "%s: each cache hit asks the runtime, or nothing is cached, of memory that may be freed "
-        "unreported: %s.",
-        doc_words(runtime, "iface"), unreported);
+    snprintf(text, sizeof(text),
+             "%s: some memory may be freed unreported, so that each cache hit on it asks the "
+             "runtime, or it is not cached: %s.",
+             doc_words(runtime, "iface"), unreported);
     print_paragraph("", "%s", text);
 }
 

@@ -130,7 +130,7 @@ int loop_compare(const char *found, size_t len, unsigned seed, const char *what,
     return 0;
 }
 
-/* Of the lower half of four bytes, since from the upper half the library takes keys. */
+/* Random, from the lower half of 32 bits: the library takes keys from the upper half. */
 int loop_choose_key(struct hmreg_domain *domain, uint64_t *key, struct loop_why *why)
 {
     struct hmreg_domain_info info = {.size = sizeof(info)};
@@ -141,7 +141,7 @@ int loop_choose_key(struct hmreg_domain *domain, uint64_t *key, struct loop_why 
     if (info.mr_mode & HMREG_MR_PROV_KEY)
         return 0;
     if (getrandom(&random, sizeof(random), 0) != sizeof(random))
-        return loop_fail(why, "no random key was had");
+        return loop_fail(why, "the system returned no random bytes for a key");
     *key = random & INT32_MAX;
     return 0;
 }

@@ -17,19 +17,19 @@
 struct fabric;
 struct loop;
 
-/* Where a network is at fault. */
+/* Faults of a network. */
 enum loop_fault { LOOP_OTHER, LOOP_PORT_DOWN, LOOP_NO_ROUTE, LOOP_REFUSED, LOOP_TIMED_OUT };
 
 struct loop_why {
     enum loop_fault fault;
-    char text[1024]; /* an error's, and what is said of it */
+    char text[1024]; /* the error and its context */
 };
 
 /* Sets *why and returns -1. */
 int loop_fail(struct loop_why *why, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int loop_fail_as(struct loop_why *why, enum loop_fault fault, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* What an errno value, or libfabric's, says of the network. */
+/* The network's fault behind an errno value, of libfabric's too. */
 enum loop_fault loop_fault_of(int error);
 /* "other", "port-down", "no-route", "refused", "timeout"; and back. */
 const char *loop_fault_name(enum loop_fault fault);
@@ -56,11 +56,11 @@ struct loop_move {
 struct loop_ops {
     int (*open)(const struct fabric *fabric, struct hmreg_domain *domain, struct loop **out,
                 struct loop_why *why);
-    /* How another endpoint connects to this one; and connects it with one of that address, which
-     * may come from any host. NULL: it needs no connection. */
+    /* address(): the address by which another endpoint connects to this one. connect(): connects to
+     * an address, which may come from any host. NULL: it needs no connection. */
     int (*address)(struct loop *loop, struct loop_address *out, struct loop_why *why);
     int (*connect)(struct loop *loop, const struct loop_address *address, struct loop_why *why);
-    /* Lets operations of others on this process's memory go on; NULL: they need no help. */
+    /* Lets others' operations on this process's memory progress; NULL: they need no help. */
     void (*serve)(struct loop *loop);
     int (*move)(struct loop *loop, const struct loop_move *move, struct loop_why *why);
     /* Binds a region to the endpoint before its first use (HMREG_MR_ENDPOINT); may be NULL. */
@@ -74,7 +74,8 @@ int loop_open_self(const struct loop_ops *ops, const struct fabric *fabric,
 
 /* ---- memory ----------------------------------------------------------------------------- */
 
-/* Bytes that tell their place; and whether they are those, else with an error text of `what`. */
+/* Fills memory with bytes that depend on their place; and compares them, with `what` in the error
+ * text. */
 void loop_fill(char *bytes, size_t len, unsigned seed);
 int loop_compare(const char *found, size_t len, unsigned seed, const char *what,
                  struct loop_why *why);

@@ -14,7 +14,7 @@
 #define FIRST_PSN 0x2a4711
 #define HOPS      64
 
-/* What a peer has to know. */
+/* A peer needs these to connect. */
 struct address {
     uint32_t qp;
     uint16_t lid;

@@ -15,7 +15,7 @@ json_t *machine_environment(void);
 json_t *machine_cache_limits(struct hmreg *lib);
 /* The monitor of a library opened in this environment. */
 json_t *machine_active_monitor(struct hmreg *lib);
-/* Whether the kernel allows this process to watch its memory. */
+/* Tests whether the kernel lets this process watch its memory. */
 json_t *machine_monitor(void);
 
 /* The number of an iface's devices; 0 if its runtime is not usable. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The word that a user may have meant: the one of those accepted that the fewest letters tell from
- * what was typed.
+ * Guesses the word that a user meant: the accepted word with the fewest letters different from the
+ * typed one.
  */
 #ifndef HMREG_TOOLS_NEAREST_H
 #define HMREG_TOOLS_NEAREST_H
@@ -10,7 +10,7 @@
 
 struct nearest {
     const char *typed;
-    size_t length;     /* of what counts in typed */
+    size_t length;     /* number of typed letters to compare */
     const char *found; /* NULL: none is near */
     size_t distance;
 };

@@ -100,7 +100,7 @@ static const char *store(const struct option_def *option, const char *value, voi
     return NULL;
 }
 
-/* got: getopt's value, which is its place in the list or its letter. */
+/* got: getopt's value: the option's place in the list, or its letter. */
 static int take_option(const struct command *command, int got, void *options)
 {
     const struct option_def *option = command->options;

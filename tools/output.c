@@ -12,11 +12,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Where a file is written. */
+/* The destination of a file. */
 struct place {
     int fd;
-    int folder; /* of the name; -1: fd is a duplicate of this process's */
-    bool made;  /* the name is new */
+    int folder; /* the name's folder; -1: fd is a duplicate of this process's */
+    bool made;  /* the file was created here */
     char name[OWN_NAME];
 };
 
@@ -54,7 +54,7 @@ static bool place_open(struct place *place, const char *path)
     return place->fd >= 0;
 }
 
-/* good: what was written stays. */
+/* good: keep the file; else remove it if it was created here. */
 static void place_close(struct place *place, bool good)
 {
     int error = errno;
@@ -99,7 +99,7 @@ static bool write_all(int fd, const char *bytes, size_t size)
     return true;
 }
 
-/* A device cannot be cut (EINVAL). A full disk may be told by fsync(2) only. */
+/* A device cannot be truncated (EINVAL). A full disk may be reported by fsync(2) only. */
 static bool write_from(int from, const struct place *to)
 {
     char block[1 << 16];

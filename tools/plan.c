@@ -30,9 +30,9 @@ struct options {
 /* ---- document --------------------------------------------------------------------------- */
 
 struct planner {
-    struct fabric_list list; /* first: a visit gets its address */
+    struct fabric_list list; /* must be first: visits get its address */
     const struct options *options;
-    json_t *refusals; /* by sentence: the names of the fabrics that say it */
+    json_t *refusals; /* keyed by sentence: the names of the fabrics with this failure */
 };
 
 static const char *const limit_names[HMREG_PLAN_KINDS] = {
@@ -54,7 +54,7 @@ static json_t *describe_limits(const struct hmreg_plan *plan)
     return limits;
 }
 
-/* Of a range that fits only as a whole, and does not: which is the longest that does? */
+/* A range that needs one region does not fit: the longest that does. */
 struct longest {
     uint64_t fits, cacheable; /* bytes */
 };
@@ -150,14 +150,14 @@ static void plan_fabric(struct fabric_list *list, const struct fabric *fabric,
 
         if (hmreg_domain_plan(domain, options->iface, options->device, options->sizes[i], &plan)) {
             add_refusal(planner->refusals, hmreg_last_error()->text, fabric->name);
-            return; /* no size would do */
+            return; /* no size fits */
         }
         doc_add(json_object_get(described, "plans"),
                 describe_plan(fabric, &plan, find_longest(domain, options, &plan)));
     }
 }
 
-/* Bytes that there are of it in all; null: unknown. */
+/* The size of the device's memory; null: unknown. */
 static json_t *memory_of(struct hmreg *lib, const struct options *options)
 {
     struct hmreg_device_info info = {.size = sizeof(info)};
@@ -203,8 +203,8 @@ static json_t *describe(struct hmreg *lib, const void *given)
 #define REGISTERING (KIND(MAX_MR) | KIND(MEMLOCK) | KIND(DESCRIPTORS) | KIND(MEMORY))
 #define CACHING     (KIND(CACHE_REGIONS) | KIND(CACHE_BYTES))
 
-/* Column size and column "of up to" have one unit, in which every length of theirs has at most 7
- * digits; without such a unit each length has its own. */
+/* Columns "size" and "of up to" share a unit in which each length has at most 7 digits. Without
+ * such a unit each length has its own. */
 struct unit {
     const char *name; /* NULL: none */
     unsigned shift;
@@ -242,8 +242,7 @@ static json_t *length_words(uint64_t bytes, struct unit unit)
     return doc_format("%" PRIu64 " %s", bytes >> unit.shift, unit.name);
 }
 
-/* A limit's text with "12 KiB" for "12288 bytes", and for what is in use of them: as the table has
- * it. */
+/* A limit's text with "12 KiB" for "12288 bytes", and the used bytes likewise, as in the table. */
 static void round_bytes(const char *text, char out[256])
 {
     bool in_bytes = strstr(text, " bytes");
@@ -268,8 +267,8 @@ static void round_bytes(const char *text, char out[256])
     out[used < 255 ? used : 255] = '\0';
 }
 
-/* What a process has in use of a limit changes between fabrics: the first note stands for all. Of
- * a fabric's own limit each text is another. */
+/* A process's usage of a limit changes between fabrics: the first note serves for all. A fabric's
+ * own limit (max_mr) has its own text. */
 static size_t limit_note(json_t *notes, const json_t *limit)
 {
     const char *kind = doc_words(limit, "limit"), *text = doc_words(limit, "text");
@@ -280,7 +279,7 @@ static size_t limit_note(json_t *notes, const json_t *limit)
     return note_number(notes, strcmp(kind, "max_mr") ? key : text, words);
 }
 
-/* "all", "4 MiB", "up to 4 MiB", "none", with the notes of the kinds of limits that leave less. */
+/* "all", "4 MiB", "up to 4 MiB", "none", with notes on the limits that reduce it. */
 static const char *fitting(const json_t *plan, bool cached, char buf[CELL], json_t *notes)
 {
     unsigned kinds = cached ? CACHING : REGISTERING;
@@ -372,9 +371,8 @@ static void print_text(const json_t *document)
         any_is_longer(plans, doc_number(document, "memory")))
         print_paragraph("", "%s has %s: no range of it is longer.", name, bytes);
     if (any_would_be_shorter(plans))
-        print_paragraph("",
-                        "up to: a region fits as a whole or not at all, and this one does not; a "
-                        "range of so many bytes would.");
+        print_paragraph(
+            "", "up to: the range must fit as one region and does not; a range of this size does.");
     doc_each(failure, json_object_get(document, "failures"))
         print_paragraph("", "%s", json_string_value(failure));
 }

@@ -79,7 +79,7 @@ static int register_one(struct proof *proof, void *memory, uint64_t access, stru
     return 0;
 }
 
-/* Gets a region of the device's memory, twice: where it is cached, both are the same one. */
+/* Gets a region of the device's memory twice. If it is cached, both gets return one region. */
 static int get_cached(struct proof *proof)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
@@ -96,7 +96,7 @@ static int get_cached(struct proof *proof)
         return failed(proof, "no second region of its memory was returned");
     other = info.cached && again != proof->device_mr;
     hmreg_mr_put(again);
-    return other ? end_as(proof, "failed", "the cache did not find the region that it has") : 0;
+    return other ? end_as(proof, "failed", "the cache did not find its region") : 0;
 }
 
 static int prepare_remote(struct proof *proof)
@@ -116,7 +116,7 @@ static int prepare(struct proof *proof, enum hmreg_iface iface, int device)
 
     if (signals_after(
             hmreg_mem_alloc(proof->lib, iface, device, proof->kind, BYTES, &proof->device)))
-        return end_as(proof, "untried", "no memory of the device was had: %s",
+        return end_as(proof, "untried", "no memory of the device could be allocated: %s",
                       hmreg_last_error()->text);
     proof->host = aligned_alloc((size_t)sysconf(_SC_PAGESIZE), 2 * BYTES);
     if (!proof->host)
@@ -127,7 +127,7 @@ static int prepare(struct proof *proof, enum hmreg_iface iface, int device)
     return rc ? rc : prepare_remote(proof);
 }
 
-/* What fails here makes a proof fail that had succeeded. */
+/* A failure here makes a successful proof fail. */
 static void clean_up(struct proof *proof, json_t *described)
 {
     int rc;
@@ -144,7 +144,7 @@ static void clean_up(struct proof *proof, json_t *described)
         return;
     doc_set(described, "result", doc_text("failed"));
     doc_set(described, "text",
-            doc_format("bytes arrived, and then its memory was not deregistered or freed: %s",
+            doc_format("bytes arrived, but its memory could not be deregistered or freed: %s",
                        hmreg_last_error()->text));
 }
 
@@ -177,8 +177,8 @@ static int transfer(struct proof *proof, bool write)
     return end_as(proof, "failed", "the RMA %s: %s", write ? "write" : "read", why.text);
 }
 
-/* A completion does not say that a device's own copies see what was written: the bytes may still be
- * on their way. PCI Express has a read push them there. */
+/* After a write's completion the bytes may still be on their way, unseen by the device's own
+ * copies. By the ordering of PCI Express a read pushes them there. */
 static int prove_write(struct proof *proof)
 {
     char *found = proof->host + BYTES;
@@ -191,7 +191,7 @@ static int prove_write(struct proof *proof)
     rc = transfer(proof, true);
     rc = rc ? rc : transfer(proof, false);
     if (!rc && hmreg_copy(proof->lib, found, proof->device, BYTES))
-        return failed(proof, "the device's memory could not be looked at");
+        return failed(proof, "the device's memory could not be read");
     return rc ? rc : compare(proof, found, 1, "after the RMA write");
 }
 
@@ -339,7 +339,7 @@ static json_t *way_proof(enum hmreg_way way, const char *result, const char *tex
                     doc_text(text));
 }
 
-/* The proof on a domain that allows this way only. */
+/* Runs the proof on a domain that allows this way only. */
 static json_t *way_on(struct hmreg *lib, const struct fabric *fabric, struct hmreg_domain *domain,
                       const json_t *memory, enum hmreg_way way)
 {

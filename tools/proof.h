@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The proof that a fabric moves the bytes of a memory. It exercises the drivers of vendors and
+ * Proves that a fabric moves the bytes of a memory. It exercises the drivers of vendors and
  * fabrics, which may crash or hang: only processes that check call it (verify.h).
  */
 #ifndef HMREG_TOOLS_PROOF_H
@@ -13,11 +13,11 @@ struct proof_subject {
     enum hmreg_iface iface;
     int device;
     enum hmreg_mem_kind kind;
-    bool cached;      /* by a region of hmreg_mr_get(), on a domain with HMREG_DOMAIN_EXACT */
-    uint64_t address; /* out: of the memory, which is freed by then; 0: there was none */
+    bool cached;      /* use hmreg_mr_get(), on a domain with HMREG_DOMAIN_EXACT */
+    uint64_t address; /* out: the memory's address, freed by then; 0: none */
 };
 
-/* The proof of it: result, text, path, way; and refused, unless the result is "untried". */
+/* Returns result, text, path, way; and refused, unless the result is "untried". */
 json_t *proof_of(struct hmreg *lib, const struct fabric *fabric, struct hmreg_domain *domain,
                  struct proof_subject *subject);
 
@@ -25,8 +25,8 @@ json_t *proof_of(struct hmreg *lib, const struct fabric *fabric, struct hmreg_do
  * takes. */
 json_t *proof_try(struct hmreg *lib, const struct fabric *fabric, struct hmreg_domain *domain,
                   const json_t *memory);
-/* By one way of path dmabuf, on a domain of its own: way, result, text. Result "refused": the way
- * is not possible. */
+/* Proves one way of path dmabuf on a domain of its own. Returns way, result, text. Result
+ * "refused": the way is not possible. */
 json_t *proof_try_way(struct hmreg *lib, const struct fabric *fabric, const json_t *memory,
                       enum hmreg_way way);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Reads the kernel's files below a prefix: "" on a real machine; in tests the simulated tree that
- * HMREG_DOCTOR_ROOT names. Arguments and results are paths without the prefix. For what cannot be
- * read the result is null or false: the doctor continues without a missing file.
+ * HMREG_DOCTOR_ROOT names. Arguments and results are paths without the prefix. A file that cannot
+ * be read yields null or false: the doctor continues without it.
  */
 #ifndef HMREG_TOOLS_ROOT_H
 #define HMREG_TOOLS_ROOT_H

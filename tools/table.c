@@ -30,7 +30,7 @@ struct table {
     struct libscols_line *row;
     size_t count, cells;
     size_t last;  /* the width of the last column */
-    size_t least; /* to which it may be wrapped */
+    size_t least; /* the least width to wrap it to */
     int indent;
 };
 
@@ -51,7 +51,7 @@ size_t print_most(size_t most)
     return left_out;
 }
 
-/* Whether the next line is printed. */
+/* Counts a line. True: print it. */
 static bool next_line(void)
 {
     return ++line_count <= most_lines || !most_lines;
@@ -63,7 +63,7 @@ void print_blank(void)
         putchar('\n');
 }
 
-/* How wide a line may be, by that limit and the terminal; 0: as wide as it is. */
+/* The greatest width of a line, by that limit and the terminal; 0: no limit. */
 static size_t print_columns(void)
 {
     struct winsize size = {0};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Prints headings, tables of a document's objects, which their columns describe, and wrapped
- * paragraphs. On a terminal no line is wider than the terminal: the last column is wrapped, and a
- * table too wide for that is printed as one small block per row. Elsewhere (a file, a pipe) each
- * row is one line unless print_width() was called. All text is as foreign_text() makes it.
+ * Prints headings, wrapped paragraphs, and tables of a document's objects, described by columns. On
+ * a terminal no line is wider than the terminal: the last column is wrapped, and a table too wide
+ * for that is printed as one small block per row. Elsewhere (a file, a pipe) each row is one line
+ * unless print_width() was called. All text is as foreign_text() makes it.
  */
 #ifndef HMREG_TOOLS_TABLE_H
 #define HMREG_TOOLS_TABLE_H
@@ -17,8 +17,8 @@
 /* Limits the width of all further output, on a terminal or not. */
 void print_width(size_t columns);
 
-/* From the next output on, prints no more than so many lines; 0: all. Returns how many were left
- * out since the last call. */
+/* Limits the output from now on to this many lines; 0: no limit. Returns how many were left out
+ * since the last call. */
 size_t print_most(size_t lines);
 
 /* An empty line. */
@@ -41,12 +41,12 @@ void print_indented(int indent, const char *mark, const char *format, ...)
 /* A heading that begins with '>' is aligned right. A value that is absent is shown as nothing. */
 struct column {
     const char *heading; /* NULL ends a list */
-    const char *key;     /* of a row's value: "name", "nics/0/name"; NULL: the row itself */
-    const char *none;    /* the words for null; NULL: nothing */
+    const char *key;  /* path of the value in a row: "name", "nics/0/name"; NULL: the row itself */
+    const char *none; /* the words for null; NULL: nothing */
     /* The words, in buf or elsewhere. NULL: text and numbers as they are, "yes" or "no". notes:
      * for note_number(). */
     const char *(*cell)(const json_t *value, char buf[CELL], json_t *notes);
-    const char *usual; /* left out is a column of which each cell has these words */
+    const char *usual; /* a column is left out if each cell has these words */
 };
 
 /* A column; more fields may follow: .none = "unknown". */
@@ -59,7 +59,8 @@ struct column {
  * kept. */
 size_t note_number(json_t *notes, const char *key, const char *words);
 
-/* A table with a row for each of the array's, and below it the notes of its cells; no row: nothing.
+/* Prints a table with a row for each item of the array, and the notes of its cells. Without rows
+ * prints nothing.
  */
 void print_rows(const struct column *columns, const json_t *rows);
 
@@ -70,8 +71,8 @@ void print_fields(const char *name, const char *value, const struct column *fiel
 /* An object whose values are strings. */
 void print_object(const char *name, const char *value, const json_t *object);
 
-/* A table of which each row and column has a name, in parts of as many columns as fit. cell(): the
- * words at a row and a column, by their numbers. */
+/* A table whose rows and columns have names, printed in parts of as many columns as fit. cell():
+ * the words at a row and a column, by their numbers. */
 struct matrix {
     const char *corner;
     const json_t *rows, *columns; /* names */

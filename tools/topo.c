@@ -143,7 +143,7 @@ static void print_text(const json_t *document)
         putchar('\n');
     print_line("Devices of GPU runtimes, and RDMA devices");
     print_members(members);
-    print_heading("Distances; the last list says what each word means");
+    print_heading("Distances (legend below)");
     print_distances(topology);
     putchar('\n');
     print_object("distance", "means", json_object_get(document, "legend"));

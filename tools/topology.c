@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See topology.h. libhmreg-affinity says places and distances.
+ * See topology.h. Places and distances come from libhmreg-affinity.
  */
 #include "tools/topology.h"
 
@@ -25,7 +25,7 @@ int topology_rank(const char *distance)
 
 /* ---- distances -------------------------------------------------------------------------- */
 
-/* valid is 0 where the text is no PCI address. */
+/* valid is 0 if the text is no PCI address. */
 static struct hmreg_pci pci_of(const char *text)
 {
     struct hmreg_pci pci = {.valid = 0};
@@ -193,7 +193,7 @@ static json_t *all_bridges(const json_t *members)
 
 /* ---- facts ------------------------------------------------------------------------------ */
 
-/* Null, empty and null where it is unknown. */
+/* Unknown values: null, empty and null. */
 static json_t *place_of(const struct hmreg_topology *topology, const char *text)
 {
     struct hmreg_pci_place place = {.size = sizeof(place), .numa_node = -1};
@@ -210,7 +210,8 @@ static json_t *place_of(const struct hmreg_topology *topology, const char *text)
                     place.numa_node < 0 ? json_null() : doc_made(json_integer(place.numa_node)));
 }
 
-/* The CPUs beside a PCI function, as a list; null: it has no place, or the platform does not say.
+/* The CPUs near a PCI function, as a list; null: the function has no place, or the platform reports
+ * none.
  */
 static json_t *cpus_of(const char *pci, const json_t *place)
 {
@@ -242,7 +243,7 @@ json_t *topology_facts(const json_t *devices, const json_t *nics)
     struct hmreg_topology_config config = {.size = sizeof(config),
                                            .root = root_prefix()[0] ? root_prefix() : NULL};
     json_t *members = doc_array(), *facts = doc_object();
-    struct hmreg_topology *topology = NULL; /* stays so without memory: all is unknown */
+    struct hmreg_topology *topology = NULL; /* left so without memory: all is unknown */
     const json_t *one;
     size_t i;
 

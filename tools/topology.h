@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The places of devices and NICs in the PCI tree and the distances between them, as facts; of a
- * simulated tree (root.h) too. libhmreg-affinity has them.
+ * The places of devices and NICs in the PCI tree and their distances, from libhmreg-affinity, as
+ * facts; also of a simulated tree (root.h).
  */
 #ifndef HMREG_TOOLS_TOPOLOGY_H
 #define HMREG_TOOLS_TOPOLOGY_H

@@ -5,12 +5,12 @@
  *
  * A sandbox that is installed later may refuse the call to a process whose hits already rely on it.
  * Hits cannot switch to fences then: a thread may be between its store and its load, and a put
- * reads nothing that could tell it to execute a fence. What remains is to wait. A store leaves the
- * store buffer once its cache line arrives, in microseconds at worst; an interrupt, a context
+ * reads nothing that could make it execute a fence. So barrier_everywhere() waits. A store leaves
+ * the store buffer once its cache line arrives, in microseconds at worst; an interrupt, a context
  * switch or a virtual machine exit drains the buffer at once. So WAIT_NS after the caller's own
  * store is visible, each thread either has made visible the stores that preceded its load of the
  * old value, or will load the new value. C11 only promises that an atomic store becomes visible in
- * a reasonable amount of time (7.17.3); WAIT_NS is a thousand times what it takes.
+ * a reasonable amount of time (7.17.3); WAIT_NS is a thousand times the time that it takes.
  */
 #include "core/base/barrier.h"
 

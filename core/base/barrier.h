@@ -26,8 +26,8 @@
 bool barrier_start(void);
 
 /* To be called only after barrier_start() returned true. When it returns, each thread of the
- * process has passed a full fence since the call. If the kernel has come to refuse membarrier(2),
- * the call waits 10 ms instead, after which each thread's earlier stores are visible. */
+ * process has passed a full fence since the call. If the kernel refuses membarrier(2) by now, the
+ * call waits 10 ms instead; then each thread's earlier stores are visible. */
 void barrier_everywhere(void);
 
 /* A full fence of the calling thread. ThreadSanitizer does not model fences, so there it is an

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Files and folders below a root, as if that were "/": links, absolute ones and ".." too, end
- * there, also where another user changes them while they are followed: the kernel follows them
- * (openat2(2), Linux 5.6). Where it does not have that call, or a filter forbids the call, nothing
- * below a root can be opened.
+ * Opens files and folders below a root, as if that were "/". No link leads out, absolute or with
+ * "..", even if another user changes it meanwhile: the kernel follows it (openat2(2), Linux 5.6).
+ * If the kernel lacks that call, or a filter forbids it, nothing below a root can be opened.
  *
  * Without a root ("") paths are the machine's own. All is inline, as in high_fd.h.
  */
@@ -19,7 +18,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-/* How often a path is tried in which ".." stands while folders are moved, anywhere. */
+/* Tries to open a path with "..": the kernel refuses while any folder is moved. */
 #define BELOW_TRIES 128
 
 /* As open(2); the descriptor is close-on-exec. -1: errno. */
@@ -40,8 +39,8 @@ static inline int below_open(const char *root, const char *path, int flags)
     return made;
 }
 
-/* A regular file, for reading: one that waits for a writer, or whose opening has an effect, is
- * none. */
+/* Opens a regular file for reading, and no other: opening a FIFO may wait, and opening a device may
+ * have an effect. */
 static inline FILE *below_file(const char *root, const char *path)
 {
     int fd = below_open(root, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);

@@ -16,7 +16,7 @@ struct clock_link {
 
 struct clock_list {
     const struct stable_array *entries;
-    size_t offset;        /* in an entry's second part, of its struct clock_link */
+    size_t offset;        /* offset of struct clock_link in an entry's second part */
     uint32_t hand, count; /* hand: an entry number; 0: the list is empty */
 };
 

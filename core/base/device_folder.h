@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A device's folder in /sys, by which a provider finds that its NIC is gone. The number tells a
- * folder from that of another device which has got the name since.
+ * A device's folder in /sys. A provider finds by it that its NIC is gone. The inode number
+ * distinguishes the folder from a later device's with the same name.
  */
 #ifndef HMREG_CORE_BASE_DEVICE_FOLDER_H
 #define HMREG_CORE_BASE_DEVICE_FOLDER_H
@@ -50,7 +50,8 @@ static inline void device_folder_find_nic(struct device_folder *folder, const ch
         (void)device_folder_find(folder, "/sys/class/net/", name);
 }
 
-/* An error of a registration that a device gives which is gone, but others too: provider_ops.gone.
+/* provider_ops.gone: did the registration fail because the device is gone? Other faults return
+ * these errors too, so the folder decides.
  */
 static inline bool device_folder_tells(const struct device_folder *folder, int rc, char *why,
                                        size_t size)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * See dmabuf.h. Where fstat does not report the length, lseek does: a dmabuf has no file position
- * to move. A file that stands in for one is queried with fstat only, since its owner may depend on
- * its position.
+ * to move. A regular file that stands in for a dmabuf is queried with fstat only, since its owner
+ * may depend on its position.
  */
 #include "core/base/dmabuf.h"
 
@@ -18,7 +18,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* Before Linux 5.3 a dmabuf has its length in no inode of its own. */
+/* Before Linux 5.3 a dmabuf has no inode of its own, and fstat(2) no length. */
 static int64_t length_of(int fd, const struct stat *about)
 {
     if (S_ISREG(about->st_mode) || about->st_size)
@@ -33,11 +33,12 @@ int64_t dmabuf_length(int fd)
     return fstat(fd, &about) ? -1 : length_of(fd, &about);
 }
 
-/* The filesystem of the shared inodes stays mounted, so the number of another's device is never
- * that of this one, even once the other is unmounted. */
+/* The file system of the shared inodes stays mounted, so its device number never equals a cached
+ * one. */
 static bool has_own_inode(int fd, uint64_t dev)
 {
-    static _Atomic uint64_t known; /* the device of one that has inodes of their own; 0: none */
+    static _Atomic uint64_t known; /* device number of a file system where each dmabuf has an inode;
+                                    * 0: none */
     struct statfs system;
 
     if (dev && dev == atomic_load(&known))

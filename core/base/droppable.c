@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See droppable.h. A mapping has places of a few sizes, those of threads' tables, since each of
- * many mappings would count against the process's limit. It takes memory page by page as it is
- * used, unless the program locks all that it maps; so it is small, and the next one is made when it
- * is full. Which places are taken is noted outside, in a page that is wiped in a forked child: the
- * child makes its own.
+ * See droppable.h. Threads' tables have a few sizes and share mappings, since each mapping counts
+ * against the process's limit. A mapping takes memory page by page as it is used, unless the
+ * program locks all that it maps. So mappings are small, and the next one is made when all are
+ * full. A page that the kernel wipes in a forked child records the places taken: the child makes
+ * its own mappings.
  */
 #include "core/base/droppable.h"
 

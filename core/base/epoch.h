@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The page that tells a process from its forked children: the kernel wipes it at a fork. process.c
- * makes it and writes it.
+ * The page that distinguishes a process from its forked children: the kernel wipes it at a fork.
+ * process.c makes and writes it.
  */
 #ifndef HMREG_CORE_BASE_EPOCH_H
 #define HMREG_CORE_BASE_EPOCH_H
@@ -13,7 +13,7 @@
 /* The page's words. */
 enum { EPOCH_OWN, EPOCH_IS_NOT_BARE };
 
-extern _Atomic uint64_t process_no_epoch; /* 0; in the page's place until there is one */
+extern _Atomic uint64_t process_no_epoch; /* 0; stands in until the page is made */
 extern _Atomic(_Atomic uint64_t *) process_epoch_page;
 
 /* Was the epoch started in this process? */
@@ -25,8 +25,9 @@ static inline bool process_is(uint64_t epoch)
     return atomic_load_explicit(page, memory_order_relaxed) == epoch;
 }
 
-/* Is this the child of a process that used the library, made without fork's handlers (_Fork(3),
- * clone(2)), and has opened none itself? A thread that it does not have may hold malloc(3)'s locks.
+/* Is this the child, made without fork's handlers (_Fork(3), clone(2)), of a process that used the
+ * library, and has it not opened the library itself? A thread of the parent may hold malloc(3)'s
+ * locks.
  */
 bool process_is_bare(void);
 

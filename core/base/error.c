@@ -3,15 +3,15 @@
  * See error.h. An error has a code for programs, a sentence for people, and the vendor's own text.
  *
  * A thread's error is allocated at its first failure and found by a pthread key, so a success costs
- * nothing. It is not thread-local data: the library's is static TLS (thread_cache.h), of which the
- * dynamic linker reserves about 1.5 KiB for all libraries that are loaded late. The key's
- * destructor is libc's free(3), which remains when this library is unloaded. A child that was made
+ * nothing. It is not thread-local data: the library has static TLS (thread_cache.h), and the
+ * dynamic linker reserves only about 1.5 KiB of that for all libraries loaded late. The key's
+ * destructor is libc's free(3), which stays loaded when this library is unloaded. A child made
  * without fork's handlers allocates nothing for a call that it may not make.
  *
  * Errors have serial numbers. A guard keeps those up to the last one when it began: a failure
- * within it becomes the next, and further failures replace that one. So nothing of a guard is
- * outside its frame but the number, and a call that a signal handler of the program leaves by a
- * jump leaves nothing behind that is read or must be freed.
+ * within it becomes the next, and further failures replace that one. So only the number of a guard
+ * is outside its frame. If a signal handler of the program jumps out of a call, nothing remains
+ * that is read or must be freed.
  */
 #include "core/base/error.h"
 
@@ -26,7 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#undef hmreg_fail /* what the analyzer is shown of them */
+#undef hmreg_fail /* seen by the analyzer instead */
 #undef hmreg_fail_vendor
 #undef hmreg_refuse
 
@@ -45,13 +45,14 @@ struct errors {
 static _Thread_local struct {
     unsigned last;                    /* the number of the last error; 0: none */
     unsigned kept;                    /* errors up to this one are not replaced */
-    unsigned recorded;                /* the number of the one that failed last, unless restored */
-    const struct hmreg_error *unkept; /* what stands for the last error; NULL: it is kept */
+    unsigned recorded;                /* number of the last failure, unless restored */
+    const struct hmreg_error *unkept; /* a copy that replaces the last error; NULL: the error itself
+                                       * is kept */
 } thread __attribute__((tls_model("initial-exec")));
 
 /* ---- sentences -------------------------------------------------------------------------- */
 
-#define SENTENCE 2048 /* what is beyond is lost: longer words of callers are bounded there */
+#define SENTENCE 2048 /* longer text is cut: callers bound their words */
 #define GAP      " ... "
 
 void text_write_args(char *text, size_t size, const char *format, va_list args)
@@ -120,7 +121,7 @@ static struct errors *find(bool make)
     return found;
 }
 
-/* NULL: there is no such error (any more). */
+/* NULL: the error was never recorded, or was replaced. */
 static struct hmreg_error *error_at(struct errors *errors, unsigned number)
 {
     bool is_there = errors && number && errors->slots[number % KEPT].number == number;
@@ -255,7 +256,7 @@ void hmreg_error_guard(struct hmreg_error_guard *guard)
     thread.kept = thread.last;
 }
 
-/* Of a thread that ends the errors may have been freed meanwhile: then there was none before. */
+/* A thread that ends may have freed its errors meanwhile: then restore "no error". */
 static void restore(const struct hmreg_error_guard *guard)
 {
     const struct errors *errors = find(false);
@@ -266,7 +267,7 @@ static void restore(const struct hmreg_error_guard *guard)
     thread.unkept = guard->unkept;
 }
 
-/* The error of the work replaces the one before it, unless an outer guard keeps that. */
+/* The work's error replaces the last one, unless an outer guard keeps that. */
 static void leave(const struct hmreg_error_guard *guard)
 {
     unsigned number = guard->before > guard->outer ? guard->before : guard->before + 1;
@@ -300,7 +301,7 @@ bool hmreg_error_is_new(const struct hmreg_error_guard *guard)
     errors = find(false);
     before = error_at(errors, guard->before);
     last = hmreg_last_error();
-    /* Work that saves the error before it and restores that leaves a copy. */
+    /* Work that saves and restores the earlier error leaves a copy of it. */
     if (!last->code)
         return false;
     return thread.recorded == thread.last || !before || before->code != last->code ||

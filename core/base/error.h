@@ -47,27 +47,28 @@ void hmreg_error_restore(const struct hmreg_error *saved);
  * Places nest. Returns code. */
 int hmreg_fail_at(int code, const char *place, ...) __attribute__((format(printf, 2, 3)));
 
-/* Writes a sentence, of which one that existed may be an argument. Every text of an error or reason
- * is written by it. A sentence names first what it is about (places: element, rail, way), then what
- * is so, and its remedy last. One longer than the text loses its middle: the first quarter of the
- * text and " ... " are followed by as much of the sentence's end as fits. The sizes in hmreg.h are
- * such that none of ours is: a reason with its rail and way fits its text, and a whole reason with
- * the words before it ("mrs[3]: rail 1 (mlx5_1): no path to ...") the text of an error. */
+/* Writes a sentence; the old text may be an argument. All texts of errors and reasons are written
+ * by it. A sentence names first its place (element, rail, way), then the fact, then the remedy. A
+ * sentence that is longer than `size` loses its middle: the first quarter, " ... ", and as much of
+ * the end as fits remain. The sizes in hmreg.h hold each of ours: a reason with its rail and way,
+ * and an error with a whole reason and the words before it ("mrs[3]: rail 1 (mlx5_1): no path to
+ * ..."). */
 void text_write(char *text, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void text_write_args(char *text, size_t size, const char *format, va_list args)
     __attribute__((format(printf, 3, 0)));
 
-/* The same for work that rarely fails: without a failure, nothing is copied. The thread that begins
- * a guard ends it once; guards nest. */
+/* Saves and restores the last error around work that rarely fails: without a failure nothing is
+ * copied. The thread that begins a guard ends it once; guards nest. */
 struct hmreg_error_guard {
-    unsigned outer, before; /* numbers of errors: the one that an outer guard keeps, the last one */
-    const struct hmreg_error *unkept; /* in the place of the last one */
+    unsigned outer,
+        before; /* numbers of the error that an outer guard keeps, and of the last one */
+    const struct hmreg_error *unkept; /* the caller's thread.unkept */
 };
 void hmreg_error_guard(struct hmreg_error_guard *guard);
-/* restored: the last error is again the one before the guard. */
+/* restored: restores the last error from before the guard. */
 void hmreg_error_unguard(struct hmreg_error_guard *guard, bool restored);
-/* Has the work so far failed, and left its error? Not if it has restored the one before it. */
+/* Has the work failed so far, and left its error? False if it has restored the earlier error. */
 bool hmreg_error_is_new(const struct hmreg_error_guard *guard);
 
 #endif

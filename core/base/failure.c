@@ -9,11 +9,11 @@
 
 #include <errno.h>
 
-/* How many scopes the thread is in, the log's function included. A call that a signal handler of
- * the program leaves by a jump is counted for ever: the thread then logs no failure more. */
+/* How many scopes the thread is in, the log's function included. If a signal handler of the program
+ * jumps out of a call, its scope stays counted for ever: the thread then logs no more failures. */
 static _Thread_local unsigned depth __attribute__((tls_model("initial-exec")));
 
-/* Errors that a caller expects: it asks again, waits, or has asked whether there is something. */
+/* Errors that a caller expects: it retries, waits, or asked whether something exists. */
 static bool is_expected(int code)
 {
     switch (-code) {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Logs that a public call has failed: one line, when the call ends, of the error that it leaves.
- * The error is recorded deep in the call, under locks, within attempts that the call makes good, or
- * by a thread of the library's own; at the end of the call nothing is held, and what remains is the
+ * The error is recorded deep in the call: under locks, in attempts that later ones make good, or by
+ * a thread of the library's own. At the end of the call no lock is held, and the last error is the
  * caller's. So the application's function may take any lock, and even call the library.
  *
- * A call within a call logs nothing: neither one of the library's own nor one of the log's
- * function.
+ * Nested calls log nothing, whether the library makes them or the log's function.
  */
 #ifndef HMREG_CORE_BASE_FAILURE_H
 #define HMREG_CORE_BASE_FAILURE_H
@@ -35,7 +34,7 @@ static inline struct failure_scope failure_scope_of(struct log *log, const char 
     return scope;
 }
 
-/* The first declaration of a public function, before any that fails or locks. */
+/* Put it first in a public function, before any declaration that fails or locks. */
 #define LOGS_FAILURE_AS(call, log)                                                                 \
     struct failure_scope failure_scope __attribute__((cleanup(hmreg_failure_end), unused)) =       \
         failure_scope_of(log, call)

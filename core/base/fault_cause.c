@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See fault_cause.h. The kernel pins pages in the order of their addresses, and faults in what is
- * missing as it goes. So the first mapping that has a cause is the one that it met, and the first
- * page that is not present is the one that it could not get.
+ * See fault_cause.h. The kernel pins pages in the order of their addresses, and faults missing ones
+ * in. So the first mapping with a cause stopped it, and the first page that is not present is the
+ * one that it could not get.
  *
  * This runs in a program that may have much memory and many mappings. smaps counts the pages of
  * each mapping that it prints, with the lock held that mmap(2) needs: 12 ms for a GiB of small
- * pages. So it is read only up to RESIDENT_MOST and MAPPINGS_MOST; beyond, the list without flags,
- * which shows most causes. pagemap costs 20 us for 512 pages, and LOOKS_MOST bounds that.
+ * pages. So smaps is read only up to RESIDENT_MOST and MAPPINGS_MOST; beyond, the list without
+ * flags is read, which shows most causes. pagemap costs 20 us for 512 pages, and LOOKS_MOST bounds
+ * that.
  */
 #include "core/base/fault_cause.h"
 
@@ -53,7 +54,7 @@ struct look {
     bool corrupted; /* the machine has poisoned pages */
     unsigned kernel;
     struct maps list;
-    unsigned count, files, looks; /* mappings, files and pages that were looked at */
+    unsigned count, files, looks; /* mappings, files and pages examined */
     struct mapping mapping;
     uint64_t from, to; /* the part of a range that is judged; whole pages */
     char *text;
@@ -111,7 +112,7 @@ static uint64_t resident_bytes(void)
 
 #define KERNEL(major, minor) ((major)*1000u + (minor))
 
-/* Of this kernel. 0: not known. */
+/* This kernel's version; 0: unknown. */
 static unsigned kernel_version(void)
 {
     unsigned major = 0, minor = 0;
@@ -127,8 +128,8 @@ static unsigned kernel_version(void)
     return KERNEL(major, minor);
 }
 
-/* The type of the file system with that device, as mountinfo has it: "36 35 98:0 / /mnt rw - ext4
- * ...". "": it is not mounted here, as what memfd_create(2) makes is not. */
+/* The type of the file system with that device, from mountinfo: "36 35 98:0 / /mnt rw - ext4 ...".
+ * "": it is not mounted here; memfds never are. */
 static void find_type(const struct mapping *mapping, char type[32])
 {
     struct maps text;
@@ -168,7 +169,7 @@ static bool is_remote(const char *type)
     return is_one_of(type, remote, sizeof(remote) / sizeof(remote[0]));
 }
 
-/* Its pages are memory, and never written back. */
+/* Are the file system's pages memory that is never written back? */
 static bool is_in_memory(const char *type)
 {
     static const char *const memory[] = {"tmpfs", "ramfs", "hugetlbfs", "devtmpfs"};
@@ -181,8 +182,9 @@ static bool ask(int folder, const char *path, int flags, struct stat *out)
     return !fstatat(folder, path, out, flags | AT_NO_AUTOMOUNT) && S_ISREG(out->st_mode);
 }
 
-/* By its name, which the program may have removed, or by a descriptor of this process. The device
- * is not compared of a name: overlayfs and btrfs tell stat(2) another than the list has. */
+/* Finds the mapping's file by its name, which the program may have removed, else by a descriptor of
+ * this process. By name the device is not compared: overlayfs and btrfs report to stat(2) another
+ * device than the list has. */
 static bool find_file(const struct mapping *mapping, struct stat *out)
 {
     char type[32];
@@ -211,7 +213,7 @@ static bool begins(const char *name, const char *with)
     return !strncmp(name, with, strlen(with));
 }
 
-/* Memory of which the kernel pins no page. */
+/* Memory whose pages the kernel never pins. */
 static bool has_no_pages(const struct look *look)
 {
     const struct mapping *mapping = &look->mapping;
@@ -220,7 +222,7 @@ static bool has_no_pages(const struct look *look)
         return say(look,
                    "%#" PRIx64
                    " is in a ring of perf_event_open(2), which the kernel does not pin: "
-                   "copy what is there to other memory",
+                   "copy it to other memory",
                    look->from);
     if (begins(mapping->name, "/secretmem"))
         return say(look,
@@ -255,7 +257,8 @@ static bool lacks_right(const struct look *look)
     return false;
 }
 
-/* Since Linux 6.5 no page is pinned for long and for writing that a file system writes back. */
+/* Since Linux 6.5 the kernel pins no page for long and for writing that a file system writes
+ * back. */
 static bool is_written_back(const struct look *look)
 {
     const struct mapping *mapping = &look->mapping;
@@ -273,7 +276,7 @@ static bool is_written_back(const struct look *look)
                look->from, type);
 }
 
-/* Where the file ends in the mapping, in whole pages. False: not known. */
+/* *end: the address in the mapping where the file ends, in whole pages. False: unknown. */
 static bool end_of_file(struct look *look, struct stat *file, uint64_t *end)
 {
     const struct mapping *mapping = &look->mapping;
@@ -316,11 +319,11 @@ static bool find_absent(struct look *look, uint64_t *at, uint64_t *entry)
         *entry = found ? entries[i] : 0;
     }
     maps_end(&file);
-    *at = *at > look->from ? *at : look->from; /* where the range begins within a huge page */
+    *at = *at > look->from ? *at : look->from; /* the range may begin within a huge page */
     return found;
 }
 
-/* Of a huge page pagemap does not show that it is poisoned, but its table has an entry. */
+/* pagemap does not show that a huge page is poisoned, but then the page table has an entry. */
 static bool has_entry(uint64_t at)
 {
     unsigned char there = 0;
@@ -358,7 +361,7 @@ static bool is_absent(struct look *look)
     uint64_t at, entry;
 
     if (huge && look->corrupted && maps_is_read_only())
-        return false; /* which of two it is needs mincore(2) */
+        return false; /* mincore(2) decides between two causes */
     if ((!huge && !served && !look->corrupted) || !find_absent(look, &at, &entry))
         return false;
     if (look->corrupted && (huge ? has_entry(at) : (entry & PAGEMAP_SWAPPED) != 0))
@@ -397,7 +400,7 @@ static bool judge(struct look *look)
                            end > look->from ? end : look->from, (uint64_t)file.st_size);
 }
 
-/* What does not fit is left out. */
+/* Copies as much as fits. */
 static void copy(char *to, size_t size, const char *from)
 {
     size_t len = strnlen(from, size - 1);
@@ -421,7 +424,7 @@ static bool parse(const char *line, struct mapping *out)
     return true;
 }
 
-/* Of smaps: the lines below a mapping's own, of which the last has the flags. */
+/* Reads the lines of smaps below a mapping's own. The last has the flags. */
 static void read_details(struct look *look, char *line, unsigned size)
 {
     static const char page[] = "KernelPageSize:", flags[] = "VmFlags:";
@@ -486,11 +489,11 @@ static bool is_hole(struct look *look, const struct iovec *iov, size_t count, ui
     return false;
 }
 
-/* 1: the first mapping that has a cause was found; 0: none has; or a negative error number: the
- * list could not be read so far. */
+/* 1: the first mapping with a cause was found; 0: none has a cause; or a negative error number: the
+ * list could not be read. */
 static int find_cause(struct look *look, const struct iovec *iov, size_t count)
 {
-    uint64_t above = 0, last = 0; /* the ends of the mapping before, and of all ranges */
+    uint64_t above = 0, last = 0; /* ends of the last mapping, and of all ranges */
     int rc = 0;
 
     for (size_t i = 0; i < count; i++)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Descriptors above 2: 0 to 2 are stdin, stdout and stderr. A program may have closed these, and
- * the kernel then gives their numbers to what is opened next: a thread that reads stdin would read
- * our file, one that writes to stdout would write to it. So whatever the library opens passes
- * through here before it is used. The kernel cannot open above a number; from the opening until it
- * is moved a file has the low one, for two system calls.
+ * Descriptors above 2: 0 to 2 are stdin, stdout and stderr. A program may have closed these. Then
+ * the kernel gives their numbers to the next files opened: a thread that reads stdin would read our
+ * file, and a thread that writes to stdout would write to it. So every descriptor that the library
+ * opens passes through here before its use. The kernel cannot open above a number, so a file has
+ * the low number until it is moved, for two system calls.
  *
  * All is inline: each of our libraries opens something, and they share no private function for it.
  */
@@ -19,7 +19,7 @@
 
 #define HIGH_FD_FIRST 3
 
-/* close(2) of what was opened, or of -1. errno stays. */
+/* As close(2); fd may be -1. Keeps errno. */
 static inline void high_fd_close(int fd)
 {
     int error = errno;
@@ -39,8 +39,8 @@ static inline int high_fd_duplicate(int fd)
     return made;
 }
 
-/* Takes fd, which was just opened, and returns what replaces it. -1, errno: it was not opened, or
- * there is no number for it and it is closed. */
+/* Takes fd, which was just opened or is -1, and returns its replacement. -1, errno: it was not
+ * opened, or no number was left and it is closed. */
 static inline int high_fd(int fd)
 {
     int made;
@@ -52,7 +52,7 @@ static inline int high_fd(int fd)
     return made;
 }
 
-/* The same for the result of pipe2(2): rc. */
+/* As high_fd(), for both descriptors of pipe2(2); rc: its result. */
 static inline int high_fd_pair(int rc, int fds[2])
 {
     if (rc)

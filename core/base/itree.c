@@ -157,8 +157,8 @@ void itree_cut(struct itree *tree, uint64_t start, uint64_t end, struct itree *o
     tree->root = join(tree, low, high);
 }
 
-/* By address, as neighbours often are in memory. Each left link is turned to the right once, so the
- * turns of all calls are as many as the nodes. */
+/* Takes nodes in the order of addresses: neighbours are often neighbours in memory. Each left link
+ * is rotated to the right once, so all calls together rotate as often as there are nodes. */
 struct itree_node *itree_take(struct itree *tree)
 {
     struct itree_node *node = node_at(tree, tree->root);

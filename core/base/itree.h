@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * An interval tree of address ranges, which finds those that overlap a range and those that cover
- * it. The nodes are embedded in the elements of a stable array and refer to each other by their
- * distance from its base, which takes half the space of pointers. The tree allocates and frees
- * nothing, so all of it may be used under a lock. The caller does the locking. Ranges may be equal
- * or overlap.
+ * An interval tree of address ranges. It finds the ranges that overlap or cover a given one. The
+ * nodes are embedded in the elements of a stable array and refer to each other by their distance
+ * from its base, which takes half the space of pointers. The tree allocates and frees nothing, so
+ * all of it may be used under a lock. The caller does the locking. Ranges may be equal or overlap.
  */
 #ifndef HMREG_CORE_BASE_ITREE_H
 #define HMREG_CORE_BASE_ITREE_H
@@ -30,11 +29,11 @@ void itree_insert(struct itree *tree, struct itree_node *node);
 void itree_remove(struct itree *tree, struct itree_node *node); /* must be in the tree */
 bool itree_has(const struct itree *tree, const struct itree_node *node);
 
-/* Moves all nodes that start in [start, end) to `out`, an empty tree, however many there are: it
- * takes as long as two searches. */
+/* Moves all nodes that start in [start, end) to `out`, an empty tree. It takes as long as two
+ * searches, for any number of nodes. */
 void itree_cut(struct itree *tree, uint64_t start, uint64_t end, struct itree *out);
-/* Removes the first node and returns it. NULL: the tree is empty. After it, no other function but
- * this one may be used on the tree. */
+/* Removes the first node and returns it. NULL: the tree is empty. After the first call only
+ * itree_take() may be called on the tree. */
 struct itree_node *itree_take(struct itree *tree);
 
 /* Finds the first node after `previous` (NULL: from the start), in address order, that starts at or

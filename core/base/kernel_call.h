@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * System calls without libc: where libc's code may be what is being changed, and in hooks, which
- * run on threads that need not have libc's thread-local data (errno).
+ * System calls without libc: while libc's code is being changed, and in hooks, whose threads may
+ * lack libc's thread-local data (errno).
  */
 #ifndef HMREG_CORE_BASE_KERNEL_CALL_H
 #define HMREG_CORE_BASE_KERNEL_CALL_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See life.h. Two things are compared. `place` is the inode of /proc/self, which the kernel makes
- * for a process and, when memory is short, again: the same inode means the same process, another
- * one means nothing. `birth` is the pid, the start time and the boot that the process runs in: a
- * restored process starts later than its image, or in another boot. Both lie in a page that is
- * wiped in a forked child, beside the number.
+ * See life.h. life_number() compares two values. `place` is the inode of /proc/self. An unchanged
+ * inode proves that the process is the same; a new one proves nothing, since the kernel also makes
+ * a new one after memory was short. `birth` is the pid, the start time and the boot of the process:
+ * a restored process starts later than its image, or in another boot. Both lie beside the number in
+ * a page that is wiped in a forked child.
  */
 #include "core/base/life.h"
 
@@ -28,11 +28,11 @@
 #define STAT    "/proc/self/stat"
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 
-/* A page of zeroes is a free lock, and a process that has not drawn a number. */
+/* All zero: the lock is free, and the process has not drawn a number. */
 struct life {
     _Atomic uint64_t number;
-    _Atomic uint64_t tick; /* in which the kernel was asked */
-    pthread_mutex_t lock;  /* guards what follows, and the writes of the two above */
+    _Atomic uint64_t tick; /* tick of the last question to the kernel */
+    pthread_mutex_t lock;  /* guards the fields below, and writes of the two above */
     uint64_t place, birth; /* 0: not known */
 };
 
@@ -133,7 +133,7 @@ static uint64_t random_word(void)
     return word;
 }
 
-/* was: 0, or the number of the life before. */
+/* was: the number of the previous life; 0: none. */
 static uint64_t draw(uint64_t was)
 {
     uint64_t number;

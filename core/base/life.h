@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Which life of a process this is. A process that was saved and restored (CRIU), or restored twice,
- * has the memory of the first one, and so its epoch (process.h): only the kernel knows another. So
- * a life's number is compared with what the kernel says of the process, and drawn anew if that has
- * changed. docs/lives.md says what is found, and what is missed.
+ * Detects the lives of a process. A process that was saved and restored (CRIU), even twice, has the
+ * memory of the first life, its epoch too (process.h). Only the kernel can distinguish them. So a
+ * life's number is drawn anew when the kernel's data about the process has changed. docs/lives.md
+ * says which restores are found, and which are missed.
  */
 #ifndef HMREG_CORE_BASE_LIFE_H
 #define HMREG_CORE_BASE_LIFE_H
@@ -11,17 +11,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The number of this life, random, never 0. Another one
+/* The number of this life, random, never 0. It changes
  * - in each forked child, however it was forked;
  * - in a process restored from an image, from the first call in a later tick of the coarse clock
  *   (1 to 10 ms) than the last call before the image was taken.
- * No call tells of a restored virtual machine. Where /proc is not readable, or no descriptor is
- * left, the number stays until it is. 0: no memory for the page, which the first call in a process
- * makes. Any thread; not in a signal handler. A few ns, and a microsecond once in a tick. */
+ * No call detects a restored virtual machine. While /proc cannot be read, or no descriptor is left,
+ * the number stays. 0: no memory for the page, which the first call in a process makes. Any thread;
+ * not in a signal handler. A few ns, and a microsecond once in a tick. */
 uint64_t life_number(void);
 
-/* Are these two lives of one process: the one that drew the first number, and those restored from
- * its images? Of lives of two processes it says so once in 2^24 times. */
+/* Are these lives of one process, that is, restored from images of the process that drew the first
+ * number? For lives of two processes it is wrong once in 2^24 times. */
 static inline bool life_is_of_same_process(uint64_t one, uint64_t other)
 {
     return (one ^ other) >> 40 == 0;

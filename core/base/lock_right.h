@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Is this process exempt from RLIMIT_MEMLOCK? The kernel asks for CAP_IPC_LOCK in the first user
- * namespace: the capability of another one, as root has it in a rootless container, exempts from
- * nothing. The inode of the first one is a constant of the kernel (PROC_USER_INIT_INO).
+ * Is this process exempt from RLIMIT_MEMLOCK? The kernel requires CAP_IPC_LOCK in the initial user
+ * namespace. The capability in another one, as root has it in a rootless container, exempts from
+ * nothing. The inode of the initial namespace is a constant of the kernel (PROC_USER_INIT_INO).
  *
  * All is inline, for libraries that share no private function.
  */
@@ -18,7 +18,7 @@
 #define LOCK_RIGHT_NAMESPACE "/proc/self/ns/user"
 #define LOCK_RIGHT_FIRST     "user:[4026531837]"
 
-/* The target of the link LOCK_RIGHT_NAMESPACE. Where it cannot be read the limit counts. */
+/* target: of the link LOCK_RIGHT_NAMESPACE. If it cannot be read, the limit counts. */
 static inline bool lock_right_is_first(const char *target)
 {
     return !strcmp(target, LOCK_RIGHT_FIRST);

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LINE_MAX_BYTES 1024 /* an error's text, and what is said of it */
+#define LINE_MAX_BYTES 1024 /* an error's text and its context */
 
 static const char *name_of(enum hmreg_log_level level)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The log: messages go to the application's callback, and to stderr up to the level of HMREG_LOG.
- * By default only one message is written to stderr: that host memory is not cached at all, which
- * the application would not notice otherwise. Never called under a lock or in a hook.
+ * By default stderr gets only one message, that host memory is not cached at all: the application
+ * would not notice it otherwise. Never called under a lock or in a hook.
  */
 #ifndef HMREG_CORE_BASE_LOG_H
 #define HMREG_CORE_BASE_LOG_H
@@ -19,28 +19,29 @@ enum log_stderr {
     /* Larger values are levels of enum hmreg_log_level. */
 };
 
-/* Bounds how many lines a second are logged of one sort: some at once, then one each second. */
+/* Limits the lines of one sort: some at once, then one each second. */
 #define LOG_AT_ONCE 16
 
 struct log_rate {
-    _Atomic int64_t due; /* when all lines so far are a second apart */
+    _Atomic int64_t due; /* earliest time at which the lines so far are a second apart */
     atomic_uint left_out;
 };
 
 struct log {
     void (*callback)(enum hmreg_log_level level, const char *text, void *context);
     void *context;
-    int level;                   /* enum log_stderr */
-    struct log_rate failures[2]; /* of failures that a caller does not expect, and does */
+    int level; /* enum log_stderr */
+    struct log_rate
+        failures[2]; /* for failures that a caller does not expect, and that it expects */
 };
 
-/* Do messages of the level go anywhere? */
+/* Is a message of the level logged anywhere? */
 static inline bool log_takes(const struct log *log, enum hmreg_log_level level)
 {
     return log->callback || (int)level <= log->level;
 }
 
-/* May a line be logged now, in ns? If so, *left_out is how many were not since the last one. */
+/* May a line be logged at time now, in ns? If so, *left_out: lines left out since the last one. */
 bool log_admits(struct log_rate *rate, int64_t now, unsigned *left_out);
 
 /* Logs one line. format: printf's, without a newline. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See mapping.h. A dmabuf's exporter may refuse mmap (many GPUs' exporters do), which only a try
- * shows. CPU access to a dmabuf must begin and end with DMA_BUF_IOCTL_SYNC. The fabric may access
- * the memory at any time while it is registered, so access begins at registration and ends at
+ * See mapping.h. A dmabuf's exporter may refuse mmap (many GPUs' exporters do): only trying shows
+ * it. CPU access to a dmabuf must begin and end with DMA_BUF_IOCTL_SYNC. The fabric may access the
+ * memory at any time while it is registered, so access begins at registration and ends at
  * deregistration.
  */
 #include "core/base/mapping.h"

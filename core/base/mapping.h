@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A CPU mapping of a dmabuf, by which a fabric that moves data with the CPU accesses device memory
- * (path `mapped`).
+ * A CPU mapping of a dmabuf. Through it a fabric that moves data with the CPU accesses device
+ * memory (path `mapped`).
  */
 #ifndef HMREG_CORE_BASE_MAPPING_H
 #define HMREG_CORE_BASE_MAPPING_H
@@ -11,7 +11,7 @@
 struct mapping {
     void *base;    /* NULL: none */
     size_t len;    /* bytes mapped, whole pages */
-    uint64_t addr; /* of the exported range in the mapping */
+    uint64_t addr; /* address of the exported range in the mapping */
     int sync_fd;   /* a duplicate of the dmabuf, to end CPU access; -1: it has no sync ioctl */
 };
 

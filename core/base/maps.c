@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See maps.h. The kernel names no device (0:0) and inode 0 exactly where there is no file: a file
- * system may number a file 0, as one of FUSE does if its server says so, but none is device 0:0.
- * A mapping of MAP_ANONYMOUS | MAP_HUGETLB has a file too, in a file system of the kernel's own for
- * pages of that size. Both tell it: the name, since memfds and SysV segments are there too,
- * and the device, since at the root of its own mount any file may have that name.
+ * See maps.h. A mapping has no file exactly if the kernel lists device 0:0 and inode 0. Inode 0
+ * alone does not suffice: a FUSE server may number a file 0, but no file system is device 0:0. A
+ * mapping of MAP_ANONYMOUS | MAP_HUGETLB has a file too, in a file system of the kernel's own for
+ * pages of that size. Name and device identify it: memfds and SysV segments are on that device too,
+ * and any file at the root of its own mount may have that name.
  */
 #include "core/base/maps.h"
 
@@ -66,8 +66,8 @@ static int make_huge(unsigned flags)
     return high_fd(memfd_create("hmreg", MFD_CLOEXEC | MFD_HUGETLB | flags));
 }
 
-/* The device of the kernel's own file system for huge pages of 1 << shift bytes: a memfd of such
- * pages is in it. 0: there is none, or it cannot be asked for. */
+/* The device of the kernel's own file system for huge pages of 1 << shift bytes, found by a memfd
+ * of such pages. 0: there is none, or no memfd can be made. */
 static uint64_t ask_hugetlb_device(unsigned shift)
 {
     int fd = make_huge(shift << MFD_SIZE_SHIFT | MFD_NOEXEC_SEAL);
@@ -108,8 +108,8 @@ static bool is_unnamed_hugetlb(const char *name, uint64_t device)
            device && is_hugetlb_device(device);
 }
 
-/* The number of the character device that a mapped file is, 0: it is none. Only in /dev is the file
- * asked for: that of a file system on a network may never answer. */
+/* The number of the mapped character device; 0: the file is none. Only files in /dev are examined:
+ * a network file system may never answer. */
 static uint64_t device_number(const char *name, uint64_t device, uint64_t inode)
 {
     struct stat file;
@@ -120,9 +120,9 @@ static uint64_t device_number(const char *name, uint64_t device, uint64_t inode)
                : 0;
 }
 
-/* Of a shared mapping with a file. What is mapped of /dev/zero is anonymous memory, under that name
- * or, before Linux 6.18, under the name that the kernel gives to all such. Device 1 is the kernel's
- * own: the machine's memory, zero, ... */
+/* Judges a shared mapping with a file. A mapping of /dev/zero is anonymous memory. It has that name
+ * or, before Linux 6.18, the kernel's name for shared anonymous memory. Major number 1 is the
+ * kernel's own: the machine's memory, zero, ... */
 static void judge_shared(struct map *map, const char *name, uint64_t device, uint64_t inode)
 {
     uint64_t number = device_number(name, device, inode);
@@ -131,7 +131,7 @@ static void judge_shared(struct map *map, const char *name, uint64_t device, uin
     map->device = number && major(number) != 1;
 }
 
-/* Of a mapping with a file. */
+/* Judges a mapping with a file. */
 static void judge_file(struct map *map, bool shared, const char *name, uint64_t device,
                        uint64_t inode)
 {
@@ -149,7 +149,7 @@ static int ask(int fd, struct procmap_query *query)
     return ioctl(fd, PROCMAP_QUERY_IOCTL, query) ? -errno : 0;
 }
 
-/* A name that does not fit (-ENAMETOOLONG) is none of those that matter. */
+/* Too long a name (-ENAMETOOLONG) does not matter: all names compared are short. */
 static void judge(int fd, const struct procmap_query *found, struct map *map)
 {
     bool shared = found->vma_flags & PROCMAP_QUERY_VMA_SHARED;
@@ -247,7 +247,7 @@ int maps_read_line(struct maps *maps, char *line, unsigned size)
     return byte >= 0 || len ? 1 : byte + 1;
 }
 
-/* Skips what ends with a space, and the spaces after it. */
+/* Skips a word, and the spaces after it. */
 static const char *skip_word(const char *at)
 {
     at += strcspn(at, " ");
@@ -314,7 +314,7 @@ static int next_by_reading(struct maps *maps, uint64_t addr, struct map *out)
 
 /* ---- walks ------------------------------------------------------------------------------ */
 
-/* Of the process. Not by /proc/self, which is its first thread, which may have ended. */
+/* The process's list. Not /proc/self, which is the first thread: that may have ended. */
 #define LIST "/proc/thread-self/maps"
 
 static int open_file(const char *path)

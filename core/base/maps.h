@@ -16,10 +16,10 @@ struct map {
     uint64_t start, end;
     bool readable, writable, executable;
     bool anonymous; /* private without a file, including MAP_ANONYMOUS | MAP_HUGETLB */
-    /* At most one of these, too: */
+    /* At most one of these is set, too: */
     bool shared_anonymous; /* MAP_SHARED | MAP_ANONYMOUS: only forked children share it */
-    bool device; /* of a character device's file in /dev, not of the kernel's own (zero, mem):
-                    the pages are its driver's */
+    bool device; /* a character device of /dev, not the kernel's own (zero, mem): the driver owns
+                  * the pages */
 };
 
 /* A walk through the list, upwards. */
@@ -28,8 +28,8 @@ struct maps {
     int fd;              /* the walk's own descriptor; -1: not opened */
     bool asks;           /* fd supports PROCMAP_QUERY */
     unsigned at, filled; /* position in text, bytes in text */
-    unsigned lines;      /* of text that were read */
-    char text[4096]; /* read from the list, without PROCMAP_QUERY: as much as the kernel gives */
+    unsigned lines;      /* bytes of the text that were read */
+    char text[4096]; /* text read without PROCMAP_QUERY, as much as the kernel returns at once */
 };
 
 /* Opens a descriptor for all walks to share, since opening the list takes several times as long as
@@ -37,16 +37,16 @@ struct maps {
  * without it. A forked child must not use its parent's descriptor. */
 struct owned_fd maps_keep(void);
 
-/* From now on no walk of this process makes the ioctl: each reads the text; and none makes a memfd,
- * so that huge pages count as a file's. For sandboxes that end a process which makes one. */
+/* From now on walks of this process read the text and make no ioctl. They make no memfd either, so
+ * huge pages count as a file's. For sandboxes that end a process for these calls. */
 void maps_read_only(void);
 bool maps_is_read_only(void);
-/* How many mappings the last walk that read the text has read, in any thread; 0: none did, since
- * the kernel answers. A mapping takes 0.4 us. */
+/* The number of mappings that the last walk through the text read, in any thread; 0: no walk read
+ * the text. A mapping takes 0.4 us. */
 unsigned maps_read(void);
 
-/* kept: the shared descriptor, or NULL. If the application closed it, also if it has opened another
- * process's list under the same number, the walk detects that and opens its own. */
+/* kept: the shared descriptor, or NULL. If the application closed it, or opened another process's
+ * list under its number, the walk detects that and opens its own. */
 void maps_begin(struct maps *maps, const struct owned_fd *kept);
 void maps_end(struct maps *maps);
 
@@ -54,7 +54,7 @@ void maps_end(struct maps *maps);
  * walk. 1: found; 0: none; or -errno, not recorded. */
 int maps_next(struct maps *maps, uint64_t addr, struct map *out);
 
-/* For others of the kernel's texts, after maps_begin(maps, NULL). maps_open(): 0 or -errno, not
+/* These read other texts of the kernel, after maps_begin(maps, NULL). maps_open(): 0 or -errno, not
  * recorded. maps_read_line() keeps the line's first size - 1 bytes: a file's name may have any
  * length and content. 1: read; 0: end of the text; or -errno. */
 int maps_open(struct maps *maps, const char *path);

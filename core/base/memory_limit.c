@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * See memory_limit.h. /proc/self/cgroup has the process's group as a path from the root of its
- * control group namespace, of which a container may not see all: where a group has no file, those
- * above it are read all the same.
+ * control group namespace. A container may not see all groups on it: if a group has no file, the
+ * groups above it are still read.
  */
 #include "core/base/memory_limit.h"
 
@@ -36,7 +36,7 @@ struct memory_limit memory_limit_read(const char *root)
     struct sysinfo machine;
     char path[sizeof(GROUPS) + PATH_MAX] = GROUPS, *const group = path + strlen(GROUPS);
 
-    /* Not sysconf(3), which computes with what is on the stack where a sandbox refuses the call. */
+    /* Not sysconf(3), which computes with uninitialized data if a sandbox refuses the call. */
     if (!sysinfo(&machine))
         limit = (struct memory_limit){(uint64_t)machine.totalram * machine.mem_unit,
                                       "this machine's memory"};

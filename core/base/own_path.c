@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * See own_path.h. Folders are opened with O_PATH, which needs no right to read them, and
- * O_DIRECTORY, which mounts what an automounter would. openat2(2) could refuse links as well, but
- * not by their folder, and filters of system calls end processes for calls that they do not know.
+ * O_DIRECTORY, which triggers automounts. openat2(2) can refuse links too, but not depending on
+ * their folder, and filters of system calls end processes for unknown calls.
  */
 #include "core/base/own_path.h"
 
@@ -38,7 +38,7 @@ static int keep_or_refuse(int fd, int error)
 /* The kernel's default of overflowuid. */
 #define UNMAPPED_USER "65534"
 
-/* Reads a short file; where that is not possible the text stays. */
+/* Reads a short file; if that fails, the text stays. */
 static void read_short(const char *path, char *text, size_t room)
 {
     int fd = high_fd(open(path, O_RDONLY | O_CLOEXEC));
@@ -49,9 +49,9 @@ static void read_short(const char *path, char *text, size_t room)
         text[got] = '\0';
 }
 
-/* Is it the effective user, and no other one? The kernel shows each user without a number in this
- * user namespace as one number, which this process may have as its own as well: then equal numbers
- * do not mean the same user. */
+/* Is it surely the effective user? The kernel shows all users without a number in this user
+ * namespace as one number. This process may have that number too, and then equal numbers do not
+ * mean the same user. */
 static bool is_own(uid_t user)
 {
     char map[64] = "", unmapped[16] = UNMAPPED_USER;
@@ -84,7 +84,7 @@ static int open_folder(int base, const char *name)
 
 static int walk(int base, const char *path, int links);
 
-/* What is in a folder of this status by this name and is no folder. */
+/* Follows an entry of a folder with this status that is not a folder, that is, a link. */
 static int follow(int folder, const struct stat *status, const char *name, int links)
 {
     char target[LINK_ROOM];
@@ -116,7 +116,7 @@ static int enter(int folder, const char *name, int links)
     return fd;
 }
 
-/* The folder that a path leads to, from base where it is relative. */
+/* Opens the folder at the path; a relative path begins at base. */
 static int walk(int base, const char *path, int links)
 {
     int fd = open_folder(base, path[0] == '/' ? "/" : ".");
@@ -231,7 +231,7 @@ int own_file_overwrite(int folder, const char *name, bool *made)
     if (fd < 0 || *made)
         return fd;
     error = judge_file(fd, &status);
-    if (error == EINVAL && S_ISCHR(status.st_mode)) /* of root's making */
+    if (error == EINVAL && S_ISCHR(status.st_mode)) /* root made it */
         error = 0;
     else if (!error && status.st_nlink > 1)
         error = EMLINK;

@@ -248,23 +248,25 @@ void *process_page_at(_Atomic(void *) *at)
 
 /* ---- holds ------------------------------------------------------------------------------ */
 
-#define HOLD_YIELDS 64 /* before a waiting thread sleeps: its holder may have a lower priority */
+#define HOLD_YIELDS                                                                                \
+    64 /* yields before a waiting thread sleeps: the holder may have a lower                       \
+        * priority */
 
-/* The first handlers that are registered, and so the last that are called before a fork: a thread
- * that waits for a hold may have a lock that other handlers wait for. */
+/* Registered before other handlers, and so called last before a fork: a thread that waits for a
+ * hold may have a lock that other handlers wait for. */
 static struct {
     atomic_int handled;
     _Atomic(struct process_hold *) first;
     uint64_t forking; /* the mark of a thread that forks */
 } holds;
 
-/* 0: no epoch was started, and so this process has no hold. */
+/* 0: 0: no epoch was started, so no thread of this process has a hold. */
 static uint64_t own_mark(void)
 {
     return atomic_load(atomic_load(&process_epoch_page));
 }
 
-/* mark: what the holder becomes, of this process or of its thread that forks. */
+/* mark: the new holder: this process's epoch, or the mark of its thread that forks. */
 static bool take_hold(struct process_hold *hold, uint64_t mark)
 {
     const struct timespec pause = {.tv_nsec = 50000};
@@ -382,7 +384,8 @@ uint64_t process_epoch_start(void)
         hmreg_fail(-ENOMEM, "hmreg has no memory for the process's epoch");
         return 0;
     }
-    /* Without a handler a child may find a hold taken, and knows what that means. */
+    /* Failure is harmless: without a handler a child may find a hold taken, and process_hold_take()
+     * detects that. */
     (void)process_once(&holds.handled, hold_at_forks);
     fresh = new_epoch();
     /* If two threads start it, the first compare-and-swap decides. */

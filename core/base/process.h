@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Starts the process's epoch if it has none, and returns it: the pid in the upper half, a random
+/* Starts the process's epoch if there is none, and returns it: the pid in the upper half, a random
  * number in the lower, never 0. 0: no memory for the page, with -ENOMEM recorded. */
 uint64_t process_epoch_start(void);
 
@@ -27,23 +27,23 @@ bool process_once(atomic_int *who, bool (*make)(void));
  * that make() registered calls this in the child, which then does not register it again. */
 void process_once_done(atomic_int *who);
 
-/* A lock for what must not be cut by a fork. fork(2) waits for its holder; a child that did not, of
- * _Fork(3) or clone(2), may find it held by a thread that it does not have. Zeroed at first. A
- * thread that has one may not take locks that a fork handler takes. */
+/* A lock for changes that a fork must not interrupt. fork(2) waits for its holder. _Fork(3) and
+ * clone(2) do not wait, so their child may find it held by a thread of the parent. Zeroed at first.
+ * Its holder must not take locks that a fork handler takes. */
 struct process_hold {
     _Atomic uint64_t holder; /* the epoch of the process whose thread holds it; 0: none */
     struct process_hold *next;
     atomic_bool listed;
 };
 
-/* take: waits for other threads of this process. False: a thread of a parent held it at the fork,
- * so what it protects is half changed in this process, for ever; or there is no memory for the
- * process's epoch. Nothing is held. */
+/* process_hold_take() waits for other threads of this process. False, and nothing is held: a thread
+ * of a parent held it at the fork, so its data stays half changed in this process for ever; or
+ * there is no memory for the process's epoch. */
 bool process_hold_take(struct process_hold *hold);
 void process_hold_release(struct process_hold *hold);
 
-/* Has the kernel wipe the first pages of those below again, the epoch's among them: a process that
- * CRIU before 4.2 has restored has lost the advice. */
+/* Advises the kernel again to wipe the first pages below at a fork, the epoch's among them: a
+ * process that CRIU before 4.2 has restored has lost the advice. */
 void process_wipe_again(void);
 
 /* Allocates a zeroed page that is zeroed again in a forked child. NULL: no memory; not recorded. */
@@ -52,8 +52,8 @@ void process_page_free(void *page);
 /* The page at *at, which the first call allocates. */
 void *process_page_at(_Atomic(void *) *at);
 
-/* The same of any size, never freed, and only if the kernel wipes at fork. NULL: errno is ENOMEM,
- * or EINVAL if the kernel does not wipe. */
+/* Memory of any size that the kernel wipes at fork, never freed. NULL: errno is ENOMEM, or EINVAL
+ * if the kernel does not wipe. */
 void *process_wiped(size_t size);
 
 #endif

@@ -48,16 +48,16 @@
 
 #define REST_NS          3000000
 #define EXIT_PATIENCE_NS 500000000
-#define PATIENCE_NS      1000000000 /* of a thread that asks, without progress */
+#define PATIENCE_NS      1000000000 /* longest wait of an asking thread without progress */
 #define MOST_NS          INT64_C(5000000000)
 #define ASKED_REAPS      4096 /* calls of reap() for each client, at most */
 
-/* When the thread did what; the thread only. */
+/* The thread's times; only the thread uses them. */
 struct reaper_times {
     int64_t idle;      /* the delay */
     int64_t active_at; /* something was due */
-    int64_t recur_at;  /* what recurs, not before this time */
-    bool recurs;       /* something did, at the last look */
+    int64_t recur_at;  /* next recurring work, not before this time */
+    bool recurs;       /* a client had recurring work at the last look */
     bool tidied;       /* since active_at */
 };
 
@@ -140,8 +140,8 @@ static bool is_needed(const struct reaper *reaper)
     return needed;
 }
 
-/* With the lock held, which it releases while it waits for a call of a client. False: a client
- * needs the thread; true: it visits none any more. */
+/* Caller holds the lock; it is released while waiting for a call of a client. False: a client needs
+ * the thread; true: the thread visits no client any more. */
 static bool may_end(struct reaper *reaper)
 {
     bool needed;
@@ -219,8 +219,8 @@ static bool call(struct reaper *reaper, struct reaper_client *client,
     return more;
 }
 
-/* Has the client prepare what a thread has asked for: what a fork would copy, or what is due.
- * False: there is nothing. */
+/* Lets the client prepare the work that a thread waits for: memory that a fork would copy, or due
+ * work. False: there is nothing. */
 static bool prepare_asked(struct reaper *reaper, struct reaper_client *client, bool forks)
 {
     bool any = atomic_exchange(&client->hurried, false) && call(reaper, client, client->examine);
@@ -230,7 +230,7 @@ static bool prepare_asked(struct reaper *reaper, struct reaper_client *client, b
     return any;
 }
 
-/* Does what threads wait for. With the lock held. */
+/* Does the work that threads wait for. Caller holds the lock. */
 static void serve_asked(struct reaper *reaper)
 {
     unsigned asked = atomic_load(&reaper->asked);
@@ -278,7 +278,7 @@ static void mark_untidy(struct reaper *reaper)
     pthread_mutex_unlock(&reaper->lock);
 }
 
-/* Does some of what recurs. True: more is left. */
+/* Does some of the recurring work. True: more is left. */
 static bool recur_some(struct reaper *reaper)
 {
     bool more = false;
@@ -310,8 +310,8 @@ static bool tidy_some(struct reaper *reaper)
     return !more;
 }
 
-/* Tidies all clients. What becomes due meanwhile, often by the tidying itself, is served between
- * two calls and ends nothing. */
+/* Tidies all clients. Work that becomes due meanwhile, often by the tidying itself, is served
+ * between two calls and does not end the tidying. */
 static void tidy(struct reaper *reaper)
 {
     bool served = false;
@@ -404,7 +404,8 @@ static void set_task(struct reaper *reaper)
     pthread_mutex_unlock(&reaper->lock);
 }
 
-/* The time of what recurs begins when something does. It is done in steps, as other work is. */
+/* The period of recurring work begins when a client first has some. It is done in steps, as other
+ * work is. */
 static void recur_if_due(struct reaper *reaper, struct reaper_times *times)
 {
     bool begins = !times->recurs, more;
@@ -507,8 +508,9 @@ bool reaper_hurry(struct reaper_client *client)
 
 static _Atomic int64_t fork_patience = PATIENCE_NS;
 
-/* Is there something to be given back, or does the thread do so for an earlier fork? If the lock is
- * not free, yes: a signal handler that forks may have stopped the thread that holds it. */
+/* Has a client something to give back, or does the thread still do so for an earlier fork? If the
+ * lock is not free, true: a signal handler that forks may have interrupted the thread that holds
+ * it. */
 static bool anything_sheds(struct reaper *reaper)
 {
     bool sheds = is_asked(reaper);
@@ -521,8 +523,8 @@ static bool anything_sheds(struct reaper *reaper)
     return sheds;
 }
 
-/* Forks that are not served wait for twice PATIENCE_NS, all together: each time the forking thread
- * may hold what the reaper needs. */
+/* Unserved forks wait for twice PATIENCE_NS in total: each time the forking thread may hold a lock
+ * that the reaper needs. */
 static void wait_for_reaper(struct reaper *reaper)
 {
     int64_t patience = atomic_load(&fork_patience);
@@ -553,7 +555,7 @@ static void ask_to_stop(struct reaper *reaper)
     futex_wake(&awake);
 }
 
-/* With the lock held. */
+/* Caller holds the lock. */
 static bool is_own_thread(const struct reaper *reaper)
 {
     return reaper->task && reaper->task == thread_task();
@@ -605,14 +607,14 @@ static void in_child(void)
     process_once_done(&handled);
 }
 
-/* So late that the program's allocator, and the monitors, have registered their handlers: those
- * are called after before_fork(), and the locks that they take are free until then. */
+/* Registered after the handlers of the program's allocator and of the monitors. Those are called
+ * after before_fork(), and the locks that they take are free until then. */
 static bool register_handlers(void)
 {
     return atexit(at_exit) == 0 && pthread_atfork(before_fork, NULL, in_child) == 0;
 }
 
-/* With life_lock held. Joins the thread, which was asked to stop or has decided to end. */
+/* Joins the thread, which was asked to stop or has decided to end. Caller holds life_lock. */
 static void join_thread(struct reaper *reaper)
 {
     thread_join(reaper->thread, &reaper->task);
@@ -633,7 +635,7 @@ static bool has_ended(struct reaper *reaper)
     return ended;
 }
 
-/* With life_lock held. */
+/* Caller holds life_lock. */
 static bool start(struct reaper *reaper)
 {
     if (reaper->running && !has_ended(reaper))
@@ -659,7 +661,7 @@ static bool start(struct reaper *reaper)
     return true;
 }
 
-/* With life_lock held: stops the thread if no client needs it. */
+/* Stops the thread if no client needs it. Caller holds life_lock. */
 static void stop_if_idle(struct reaper *reaper)
 {
     bool ends;
@@ -675,7 +677,7 @@ static void stop_if_idle(struct reaper *reaper)
         join_thread(reaper);
 }
 
-/* With life_lock held. */
+/* Caller holds life_lock. */
 static void link_client(struct reaper *reaper, struct reaper_client *client)
 {
     pthread_mutex_lock(&reaper->lock);

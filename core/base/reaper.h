@@ -3,12 +3,12 @@
  * One thread per process ("hmreg-reaper") deregisters invalidated and evicted regions of the
  * domains' caches, so that unmapped memory is deregistered even if the application makes no further
  * call. The thread sleeps while nothing is due. When nothing has been due for some seconds, it
- * wakes once and releases resources that the clients kept for their next regions. What recurs it
- * does each time that so many seconds have passed, whatever else is due meanwhile.
+ * wakes once and releases resources that the clients kept for their next regions. Recurring work is
+ * done at this interval, whatever else is due meanwhile.
  *
  * Before fork(2) it also has the clients give back what the kernel would copy for the child, since
  * the forking thread may hold locks that this takes, such as its allocator's. The fork waits while
- * the thread makes progress. So does a thread that needs the room of what a client is to free.
+ * the thread makes progress. A thread that needs room which a client can free waits likewise.
  *
  * The thread exists only while a client needs it: reaper_join() starts it, and it ends when no
  * client has needed it for that time, or at once by reaper_rest(). A process with a second thread
@@ -31,7 +31,8 @@ struct reaper_client {
     bool (*examine)(struct reaper_client *client);
     /* Deregisters some of them and returns soon. False: there was nothing. */
     bool (*reap)(struct reaper_client *client);
-    /* Nothing was due for REAPER_IDLE_NS: releases some of what is kept. False: nothing is kept. */
+    /* Called when nothing was due for REAPER_IDLE_NS: releases some kept resources. False: none are
+     * kept. */
     bool (*tidy)(struct reaper_client *client);
     /* Is there work that recurs every REAPER_IDLE_NS? Only reads, as is_due(). NULL: no. */
     bool (*recurs)(struct reaper_client *client);
@@ -41,9 +42,9 @@ struct reaper_client {
      * reads, and waits for no thread. A client that does not need the thread says so until a call
      * of reaper_join() has begun. NULL: yes. */
     bool (*needs)(struct reaper_client *client);
-    /* Before a fork: is there something to give back? Only reads. NULL: no. */
+    /* Called before a fork: is there something to give back? Only reads. NULL: no. */
     bool (*sheds)(struct reaper_client *client);
-    /* Prepares that for reap(). False: there was nothing. */
+    /* Prepares it for reap(). False: there was nothing. */
     bool (*shed)(struct reaper_client *client);
     /* Private to the reaper. */
     struct reaper_client *next;
@@ -59,10 +60,10 @@ struct reaper_client {
 /* Sets the delay, for tests; to be called before the first client joins. */
 void reaper_set_idle(int64_t ns);
 
-/* Adds a client, unless it has joined, and starts the thread if it does not run. To be called when
- * needs() is true already, each time that it becomes so: then the thread does not end before it is
- * false again. False: the thread cannot be started; the failure is recorded, and a client that had
- * not joined was not added. */
+/* Adds a client, unless it has joined, and starts the thread if it does not run. Call it each time
+ * that needs() has become true: then the thread does not end before it is false again. False: the
+ * thread cannot be started; the failure is recorded, and a client that had not joined was not
+ * added. */
 bool reaper_join(struct reaper_client *client);
 /* Does the thread run? Takes no lock. If not, a client whose needs() has become true calls
  * reaper_join(). */
@@ -78,15 +79,15 @@ void reaper_rest(void);
  * time later. To be called when needs() can see that. Takes no lock and preserves errno. */
 void reaper_may_rest(void);
 
-/* Between the two the reaper does not call the client, and counts it as one that needs the thread.
- * They nest; the client may join and leave in between. reaper_pause() waits for a call of the
- * client to return, except on the reaper's thread, inside such a call. */
+/* Between both calls the reaper does not call the client, and counts it as one that needs the
+ * thread. They nest; the client may join and leave in between. reaper_pause() waits for a call of
+ * the client to return, except on the reaper's thread, inside such a call. */
 void reaper_pause(struct reaper_client *client);
 void reaper_resume(struct reaper_client *client);
 
-/* Has the thread do what is due of the client, without its rest before it, and waits until that is
- * done, or the thread has made no progress for a second. False: then, and at once where the thread
- * does not run or is the caller's. The caller holds nothing that a client's calls wait for. */
+/* Lets the thread do the client's due work without resting first, and waits until it is done.
+ * False: the thread made no progress for a second, does not run, or is the calling one. The caller
+ * must hold no lock that a client's calls wait for. */
 bool reaper_hurry(struct reaper_client *client);
 
 /* Wakes the thread, since work is due or will have to be tidied. To be called after is_due() can

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A loaded library's own name. The name of its file says little: a program may have loaded it as
- * libcuda.so, or by the path of libcuda.so.550.54.15.
+ * A loaded library's own name. Its file's name does not identify it: a program may have loaded it
+ * as libcuda.so, or by the path of libcuda.so.550.54.15.
  *
  * Inline: each of our libraries looks for runtimes, and they share no private function for it.
  */
@@ -11,7 +11,7 @@
 #include <link.h>
 #include <stddef.h>
 
-/* In a callback of dl_iterate_phdr(3). NULL: the library has none. */
+/* Call in a callback of dl_iterate_phdr(3). NULL: the library has no soname. */
 static inline const char *soname_of(const struct dl_phdr_info *info)
 {
     const ElfW(Dyn) *entry = NULL;

@@ -5,8 +5,8 @@
  * read it without a lock. Elements are numbered from STABLE_ARRAY_FIRST; 0 means none.
  *
  * An element may have a second part. The first parts of STABLE_ARRAY_GROUP elements lie together,
- * followed by their second parts. So those who read first parts only read less memory, and all
- * usable memory is one mapping, next to one that is reserved.
+ * followed by their second parts. So code that reads only first parts reads less memory. All usable
+ * memory is one mapping, next to the reserved one.
  */
 #ifndef HMREG_CORE_BASE_STABLE_ARRAY_H
 #define HMREG_CORE_BASE_STABLE_ARRAY_H
@@ -21,7 +21,7 @@
 
 struct stable_array {
     char *base;          /* address of element 0; NULL: nothing is reserved yet */
-    size_t size, second; /* of an element's first and second part, bytes; second may be 0 */
+    size_t size, second; /* bytes of an element's first and second part; second may be 0 */
     _Atomic uint32_t
         end; /* elements STABLE_ARRAY_FIRST to end - 1 are usable; written under a lock */
     uint32_t reserved_end; /* elements before this one have addresses */

@@ -114,7 +114,7 @@ static int create(pthread_t *out, const struct thread_stack *stack, void *(*run)
     return rc ? pthread_create(out, NULL, run, arg) : 0;
 }
 
-/* prctl(2) of libc returns an int, of which a slack may have more bits. */
+/* libc's prctl(3) returns an int, which may be too narrow for a slack. */
 static long slack(void)
 {
     return syscall(SYS_prctl, PR_GET_TIMERSLACK);
@@ -132,7 +132,8 @@ void thread_name(const char *name)
 
 /* ---- the wait for a start ---------------------------------------------------------------- */
 
-/* Not by a deadline: the calls with one count by the wall clock, which may be set back. */
+/* Not pthread_mutex_timedlock(3) or sem_timedwait(3): their deadline is by the wall clock, which
+ * may be set back. */
 static void pause_before_try(void)
 {
     nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
@@ -176,8 +177,8 @@ static bool is_message_queue(int fd)
            (unsigned long)system.f_type == MQUEUE_MAGIC;
 }
 
-/* How many descriptors the table has room for; 0: that cannot be read. Without malloc(3): with the
- * thread's first one libc may map an arena. */
+/* The size of the table of descriptors; 0: it cannot be read. Without malloc(3): a thread's first
+ * call may map an arena. */
 static int table_size(void)
 {
     int file = high_fd(open("/proc/thread-self/status", O_RDONLY | O_CLOEXEC));
@@ -192,10 +193,10 @@ static int table_size(void)
     return size ? atoi(size + sizeof("FDSize:") - 1) : 0;
 }
 
-/* Not by the folder of descriptors, for whose entries the kernel makes an inode each. A queue that
- * is opened meanwhile is missed, and so are all where there is no /proc. To look in the copy
- * instead would not help: what is in it is closed when the thread ends, if not before, and by
- * whichever thread of the process, that ends the notification. */
+/* Does not read the folder of descriptors: the kernel would make an inode for each entry. A queue
+ * opened meanwhile is missed, and without /proc all are. Looking in the copied table would be too
+ * late: its descriptors close when the thread ends at the latest, and any close of the queue in the
+ * process ends the notification. */
 static bool have_message_queue(void)
 {
     int size = table_size();
@@ -206,13 +207,13 @@ static bool have_message_queue(void)
     return have;
 }
 
-/* from, to: ints, of which -1 stands before descriptor 0. */
+/* from, to: ints, since `to` is -1 for "below descriptor 0". */
 static bool close_between(int from, int to, unsigned flags)
 {
     return from > to || !syscall(SYS_close_range, (unsigned)from, (unsigned)to, flags);
 }
 
-/* The first call gives the thread the table, without what is above. */
+/* The first close_between() gives the thread its own table, without the descriptors above. */
 bool thread_keep_only(int fd, int other)
 {
     int low = fd < other ? fd : other, high = fd < other ? other : fd;
@@ -246,8 +247,8 @@ static bool discard(void *pages, size_t size)
     return !madvise(pages, size, MADV_DONTNEED);
 }
 
-/* The kernel discards no page that is locked (EINVAL), and at RLIMIT_MEMLOCK mlockall(2) lets it
- * map none. munlock(2) is called for that answer only, as a sandbox may end the process for it. */
+/* The kernel discards no locked page (EINVAL), and with mlockall(2) maps no new one beyond
+ * RLIMIT_MEMLOCK. munlock(2) is called after EINVAL only: a sandbox may end the process for it. */
 void thread_discard(void *pages, size_t size)
 {
     if (discard(pages, size))
@@ -267,7 +268,7 @@ static bool task_is_there(pid_t task)
     return syscall(SYS_sched_getaffinity, task, sizeof(cpus), &cpus) >= 0 || errno != ESRCH;
 }
 
-/* The kernel takes a task's number away and then the task from the list of threads, both under the
+/* The kernel removes a task's number and then the task from the list of threads, both under the
  * lock of the process's signal handlers, which this call waits for. */
 static void await_unlisting(void)
 {

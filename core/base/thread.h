@@ -15,8 +15,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* The size of a stack that is the caller's: libc's minimum on arm64 is 128 KiB, and ThreadSanitizer
- * reports a stack that has no room for the program's thread-local data besides. */
+/* The size of the caller's stack: libc's minimum on arm64 is 128 KiB, and ThreadSanitizer reports a
+ * stack that has no room for the program's thread-local data besides. */
 #define THREAD_STACK_BYTES ((size_t)192 << 10)
 
 /* A stack that the caller provides and keeps until it has joined the thread. */
@@ -25,9 +25,9 @@ struct thread_stack {
     size_t size;
 };
 
-/* Maps a stack with a guard page, for a thread that comes and goes: libc keeps its own stacks for
- * later threads, and a thread of the program's that gets one finds another size than it asked for.
- * -ENOMEM, recorded. unmap: after thread_join(). */
+/* Maps a stack with a guard page, for a thread that starts and ends repeatedly. libc reuses its own
+ * stacks, so a thread of the program would get our size instead of the requested one. -ENOMEM,
+ * recorded. Unmap after thread_join(). */
 int thread_stack_map(struct thread_stack *out);
 void thread_stack_unmap(const struct thread_stack *stack);
 
@@ -38,10 +38,11 @@ void thread_stack_unmap(const struct thread_stack *stack);
 int thread_start(pthread_t *out, const struct thread_stack *stack, void *(*run)(void *), void *arg,
                  const char *what);
 
-/* Locks what is held while a thread is started, or the dynamic linker asked, and waits for a thread
- * to begin: for a moment only. libc starts a thread under the dynamic linker's locks, which the
- * caller may hold (a resolver of an IFUNC calls the library), and a thread that begins may wait for
- * a file system. -EAGAIN, recorded: the caller does without the thread. wait: false: only looks. */
+/* Lock a mutex that is held while a thread starts or the dynamic linker is called, and await a
+ * thread's begin: both for a moment only. libc starts a thread under the dynamic linker's locks,
+ * which the caller may hold (a resolver of an IFUNC calls the library), and a beginning thread may
+ * wait for a file system. -EAGAIN, recorded: the caller must do without the thread. wait: false:
+ * only checks. */
 int thread_lock_to_start(pthread_mutex_t *lock);
 int thread_await_begin(sem_t *begun, bool wait);
 /* Once true, the thread has begun, and the semaphore is taken. Records nothing. */
@@ -54,19 +55,19 @@ pid_t thread_task(void);
  * task: where the thread has stored thread_task(). */
 void thread_join(pthread_t thread, const pid_t *task);
 
-/* Discards whole pages, which a thread waits for: their end is its sign to end. Where the program
- * has locked its memory (mlockall(2)) they are unlocked for that; where a sandbox refuses
- * madvise(2), new pages take their place. */
+/* Discards whole pages. A thread waits for this as its sign to end. If the program has locked its
+ * memory (mlockall(2)), the pages are unlocked first; if a sandbox refuses madvise(2), new pages
+ * replace them. */
 void thread_discard(void *pages, size_t size);
 
 /* Names the calling thread, in at most 15 characters. Not pthread_setname_np(3) of another thread,
  * which opens a file: see high_fd.h. */
 void thread_name(const char *name);
 
-/* Gives the calling thread a table of descriptors of its own, which holds only these two: what the
- * program closes stays open in it. other: -1: there is one. False, and nothing has changed: the
- * kernel (before Linux 5.9) or a sandbox refuses, or the program has a message queue open: the
- * kernel ends mq_notify(3) at any close of the queue in the process. */
+/* Gives the calling thread its own table of descriptors with only these two, so that the program
+ * cannot close them. other: -1: keep only fd. False, and nothing has changed: the kernel (before
+ * Linux 5.9) or a sandbox refuses, or the program has a message queue open, since the kernel ends
+ * mq_notify(3) at any close of the queue in the process. */
 bool thread_keep_only(int fd, int other);
 
 #endif

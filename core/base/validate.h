@@ -16,10 +16,10 @@ int validate_pointer(const void *pointer, const char *argument);
 /* Checks that addr is not NULL, len is not 0, and addr + len does not wrap. -EINVAL. */
 int validate_range(const void *addr, size_t len);
 
-/* The same for one of several ranges, which argument names. */
+/* As validate_range(), for one of several ranges, named by `argument`. */
 int validate_range_of(const char *argument, const void *addr, size_t len);
 
-/* The same for the element of a list at `index`. */
+/* As validate_range(), for the element of a list at `index`. */
 int validate_range_at(const char *list, size_t index, const void *addr, size_t len);
 
 /* Checks each range, and that there are 1 to limit of them. -EINVAL. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Counts what a call of this thread does for entries and changes one by one, so that a test can
- * compare it with a bound. A search in a tree counts as one. Not in release builds.
+ * Counts the steps of a call, one for each entry or change handled, so that a test can compare it
+ * with a bound. A search in a tree counts as one. Not in release builds.
  */
 #ifndef HMREG_CORE_BASE_WORK_H
 #define HMREG_CORE_BASE_WORK_H

@@ -35,11 +35,12 @@ struct monitor {
     struct userfault *userfault;     /* with USERFAULTFD */
     struct counter_monitor *counter; /* with COUNTER */
     pthread_mutex_t choose_lock;
-    char why[768];        /* why no better one serves, or which lost its power; under choose_lock */
-    char no_counter[256]; /* after `why`, of a default: why counter does not serve */
-    atomic_bool told;     /* nothing has happened since monitor_choose() returned true */
-    atomic_int short_of;  /* not 0: why nothing can be cached for now, as is_passing() */
-    atomic_bool was_short; /* ever, of memory or descriptors */
+    char why[768];         /* why no better monitor serves, or which one lost its power; under
+                            * choose_lock */
+    char no_counter[256];  /* appended to `why` of a default: why counter does not serve */
+    atomic_bool told;      /* nothing has happened since monitor_choose() returned true */
+    atomic_int short_of;   /* not 0: why nothing can be cached for now, as is_passing() */
+    atomic_bool was_short; /* memory or descriptors were short before */
     pthread_mutex_t lock;
     struct listener *listeners;
 };
@@ -144,7 +145,7 @@ static void attach_gate(const struct monitor *monitor, enum hmreg_monitor kind, 
     atomic_store(&gate->library, monitor->serial);
     if (kind == HMREG_MONITOR_MEMHOOKS) {
         atomic_store(&gate->sources, CHANGE_HOOKS);
-        /* Files that were being loaded while the hooks were installed are in no list of then. */
+        /* Lists made while the hooks were installed lack files that were being loaded. */
         atomic_fetch_or(&gate->state, GATE_LOOKING);
     }
     if (kind == HMREG_MONITOR_USERFAULTFD || kind == HMREG_MONITOR_COUNTER)
@@ -181,7 +182,7 @@ void monitor_notice(const struct monitor *monitor, uint64_t start, uint64_t end)
     struct change change = {start, end, .source = CHANGE_NOTICE, .library = monitor->serial};
 
     if (monitor_kind(monitor) == HMREG_MONITOR_MEMHOOKS)
-        memhooks_count_notice(); /* what follows may put other memory into a known mapping */
+        memhooks_count_notice(); /* later code may put other memory into a known mapping */
     changes_push(&change);
 }
 
@@ -214,8 +215,8 @@ static void append(char *why, size_t size, const char *reason)
         text_write(why, size, "%s%s%s", why, why[0] ? "; " : "", reason);
 }
 
-/* Appends to `why` the reason why a better monitor cannot serve. Why there is no counter is kept:
- * it holds, whether or not the others serve. */
+/* Appends to `why` the reason why a better monitor cannot serve. The reason against counter is kept
+ * apart: it holds whether or not the others serve. */
 static void note_lack(struct monitor *monitor, enum hmreg_monitor kind)
 {
     const char *name = hmreg_monitor_name(kind), *text = hmreg_last_error()->text;
@@ -235,7 +236,7 @@ static void take_chosen(struct monitor *monitor, enum hmreg_monitor kind)
     atomic_store(&monitor->told, false);
 }
 
-/* That files are just being loaded passes at once, and is not worth a line in the log. */
+/* Files that are just being loaded are a passing reason, not worth a line in the log. */
 static void run_short(struct monitor *monitor, int rc)
 {
     atomic_store(&monitor->short_of, rc);
@@ -303,9 +304,9 @@ static enum hmreg_monitor take_over(struct monitor *monitor, enum hmreg_monitor 
     return HMREG_MONITOR_USERFAULTFD;
 }
 
-/* next: what may take over. The thread's last error says why. Regions that other threads are
- * registering end like cached ones: they are in their cache before their memory is watched, and so
- * before the second change of all. */
+/* next: the monitor that may take over. The thread's last error is the reason. Regions that other
+ * threads are registering end like cached ones: they are in their cache before their memory is
+ * watched, and so before the second change of all. */
 static void lose(struct monitor *monitor, enum hmreg_monitor from, enum hmreg_monitor next)
 {
     pthread_mutex_lock(&monitor->choose_lock);
@@ -374,7 +375,7 @@ static void note_kernel_lost(struct monitor *monitor)
     hmreg_error_restore(&before);
 }
 
-/* -ESRCH: the thread has ended since monitor_have_thread(). */
+/* Retries on -ESRCH: the thread has ended since monitor_have_thread(). */
 static void note_kernel(struct monitor *monitor, int rc)
 {
     if (rc == -EBADF || rc == -EINVAL)

@@ -31,16 +31,16 @@ struct listener {
 int monitor_open(enum hmreg_monitor asked, bool plain_calls, struct monitor **out);
 void monitor_close(struct monitor *monitor); /* no listener is attached */
 
-/* Is the device of the module that counts changes there? */
+/* Does the device of the kernel module hmreg_counter exist? */
 bool monitor_has_counter(void);
 
 /* Chooses the monitor that serves as the default, unless it is chosen already: the first of
- * COUNTER, MEMHOOKS and USERFAULTFD that works in this process, else DISABLED. If only memory or
- * descriptors are short, another thread is loading files, loaded code is not all searched, or
- * another thread has been choosing for a second (it may wait for the dynamic linker, whose locks
- * the caller may hold), the kind stays DEFAULT, and a later call chooses. True: since the last call
- * that returned true, a monitor was chosen, has lost its power, or memory or descriptors were short
- * for the first time. Preserves the thread's last error.
+ * COUNTER, MEMHOOKS and USERFAULTFD that works in this process, else DISABLED. The kind stays
+ * DEFAULT, and a later call chooses, if only memory or descriptors are short, another thread is
+ * loading files, or loaded code is not all searched. So it does if another thread has been choosing
+ * for a second: that may wait for the dynamic linker, whose locks the caller may hold. True: since
+ * the last call that returned true, a monitor was chosen, has lost its power, or memory or
+ * descriptors were short for the first time. Preserves the thread's last error.
  *
  * A monitor loses its power when other code changes libc's code and it cannot be hooked again, when
  * code is loaded that changes mappings past the hooks, or when the program closes the userfaultfd.
@@ -48,7 +48,7 @@ bool monitor_has_counter(void);
  * works; else the kind becomes DISABLED. */
 bool monitor_choose(struct monitor *monitor);
 
-/* Any but DEFAULT; DEFAULT: not chosen yet. */
+/* The monitor's kind; DEFAULT: not chosen yet. */
 enum hmreg_monitor monitor_kind(const struct monitor *monitor);
 
 void monitor_attach(struct monitor *monitor, struct listener *listener);
@@ -62,22 +62,22 @@ void monitor_notice(const struct monitor *monitor, uint64_t start, uint64_t end)
 /* Pushes the end of a vendor's memory, for all domains. A hmem_listener (core/contract/hmem.h). */
 void monitor_ended(uint64_t start, uint64_t end);
 
-/* Starts the thread that the monitor needs to watch, unless it runs: before monitor_watch(), and
- * with nothing held that others wait for, since libc starts threads under the dynamic linker's
- * locks. Where it cannot be started, monitor_watch() returns false. */
+/* Starts the thread that the monitor needs to watch, unless it runs. Call it before
+ * monitor_watch(), without any lock, since libc starts threads under the dynamic linker's locks. If
+ * it cannot be started, monitor_watch() returns false. */
 void monitor_have_thread(struct monitor *monitor);
 /* As userfault_watch() and userfault_unwatch(); memhooks likewise. One unwatch ends each watch that
  * returned true. unmapped: a change has unmapped the whole range. With any other kind
  * monitor_watch() returns false, and monitor_unwatch() does nothing. */
 bool monitor_watch(struct monitor *monitor, uint64_t start, uint64_t end);
 void monitor_unwatch(struct monitor *monitor, uint64_t start, uint64_t end, bool unmapped);
-/* Stops watching one mapping that no region needs and that stayed watched to be fast when a region
- * comes again (watched.h). False: there is none. */
+/* Stops watching one mapping without a region. It stayed watched so that a new region there is fast
+ * (watched.h). False: there is none. */
 bool monitor_tidy(struct monitor *monitor);
-/* Can monitor_unwatch() leave something for monitor_tidy()? */
+/* Can monitor_unwatch() leave work for monitor_tidy()? */
 bool monitor_keeps(const struct monitor *monitor);
-/* Ends the monitor's thread if no library of the process has it watch a range, until
- * monitor_have_thread(). Waits for the thread's end. Any thread but the monitor's, without a lock.
+/* Ends the monitor's thread, until monitor_have_thread(), if it watches no range for any library of
+ * the process. Waits for the thread's end. Any thread but the monitor's, without a lock.
  */
 void monitor_rest(struct monitor *monitor);
 
@@ -90,20 +90,19 @@ bool monitor_sync(struct monitor *monitor);
  * with other monitors than COUNTER. */
 void monitor_collect(const struct monitor *monitor);
 
-/* The kernel could not be asked what a range of host memory is (rc 0: it could): the thread's last
- * error says why. Unless only descriptors or memory are short, no range will be cached any more, so
- * the monitor has lost its power. monitor_is_short(): the last such question failed for that, or
- * as monitor_awaits_linker(); host memory is not cached for now. */
+/* Notes whether the kernel answered what a range of host memory is. rc 0: it did; else the thread's
+ * last error is the reason. Unless only descriptors or memory are short, no range will be cached
+ * any more: the monitor has lost its power. monitor_is_short(): the last question failed for such a
+ * shortage, or as monitor_awaits_linker(); host memory is not cached for now. */
 void monitor_asked(struct monitor *monitor, int rc);
 bool monitor_is_short(const struct monitor *monitor);
 /* Is it short only because the dynamic linker is loading files, or loaded code is not all searched?
  */
 bool monitor_awaits_linker(const struct monitor *monitor);
 
-/* Clears GATE_LOOKING in a listener's gate, after looking at the code that was loaded. To be called
- * without a lock, before cached memory of the domain is used. False: that cannot be told yet, since
- * another thread is loading or unloading files, or code is left to search; no host memory is cached
- * meanwhile. */
+/* Examines the code that was loaded, and clears GATE_LOOKING in a listener's gate. Call it without
+ * a lock, before cached memory of the domain is used. False: another thread is loading or unloading
+ * files, or code is left to search; no host memory is cached meanwhile. */
 bool monitor_look(struct monitor *monitor, struct gate *gate);
 
 /* Has the monitor read every change that had happened to watched memory? Does not wait. */

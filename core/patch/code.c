@@ -20,7 +20,7 @@
 /* ---- room for code ---------------------------------------------------------------------- */
 
 #define WIDE_STEP  (UINT64_C(1) << 20)
-#define ISLAND_MIN 16384 /* bytes; some thirty stubs of memhooks, more than libc needs */
+#define ISLAND_MIN 16384 /* bytes: room for some thirty stubs of memhooks, more than libc needs */
 
 static bool reaches(const uint8_t *from, const uint8_t *to)
 {
@@ -41,7 +41,8 @@ static uint8_t *map_at(uintptr_t address)
     void *made = mmap((void *)address, size, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 
-    if (made != MAP_FAILED && made != (void *)address) { /* an older kernel took it as a hint */
+    if (made != MAP_FAILED && made != (void *)address) { /* an older kernel took the address as a
+                                                          * hint */
         munmap(made, size);
         made = MAP_FAILED;
     }
@@ -140,7 +141,7 @@ static long protect(const struct code_text *text, int more)
                        text->protection | more, 0, 0, 0);
 }
 
-/* The pages alone, if their mapping is not known. */
+/* Only the pages of the change: their mapping is unknown. */
 static struct code_text pages_of(const struct code_text *found, const uint8_t *at, size_t count)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -150,9 +151,8 @@ static struct code_text pages_of(const struct code_text *found, const uint8_t *a
                               found->end ? found->protection : PROT_READ | PROT_EXEC, false};
 }
 
-/* Code that was written and could not be protected again, with the protection that it must have.
- * Callers hold locks of their own; different callers write different mappings, and at worst a
- * record of one is lost. */
+/* Code that was written and could not be protected again, with its due protection. Callers hold
+ * different locks but write different mappings, so at worst one record is lost. */
 static struct left {
     _Atomic uintptr_t start, end;
     atomic_int protection;
@@ -199,7 +199,7 @@ bool code_find(struct code_text *last, const uint8_t *at)
     return last->end;
 }
 
-/* *out: the memory to be protected again. The kernel may refuse to charge the process for the whole
+/* *out: the memory to protect again. The kernel may refuse to charge the process for the whole
  * mapping, but not for a page of it. */
 static long make_writable(const struct code_text *found, const uint8_t *at, size_t count,
                           struct code_text *out)
@@ -235,7 +235,7 @@ static bool is_in(const struct code_text *text, const struct code_change *change
            (uintptr_t)change->at + change->size <= text->end;
 }
 
-/* Makes the first changes, of one mapping. *made: how many. */
+/* Makes the first changes in one mapping. *made: their number. */
 static long write_some(struct code_text *last, const struct code_change *changes, size_t count,
                        size_t *made)
 {
@@ -266,8 +266,8 @@ long code_write(struct code_text *last, const struct code_change *changes, size_
 
 /* ---- other copies of the library -------------------------------------------------------- */
 
-/* Of a file of this process alone, which copies in any namespace of the linker find. By system
- * calls, which are no points of cancellation; and a sandbox permits these already. */
+/* Locks a file that only this process has, and that copies in any namespace of the linker find. By
+ * system calls that are no cancellation points, and that a sandbox already had to permit. */
 static long set_lock(int file, short type)
 {
     struct flock all = {.l_type = type, .l_whence = SEEK_SET};
@@ -290,7 +290,8 @@ int code_lock(void)
     return file;
 }
 
-/* A child that was forked meanwhile may have the descriptor, too: closing it is not enough. */
+/* Unlocks first: a child forked meanwhile may have the descriptor too, so closing it is not
+ * enough. */
 void code_unlock(int lock)
 {
     if (lock < 0)

@@ -8,15 +8,15 @@
  * are. They are never unmapped, since a thread may be interrupted in such code at any time and
  * continue much later.
  *
- * Other code is never writable where the kernel permits the way of code_twin.c. Elsewhere its whole
- * mapping is, while an instruction is replaced: the kernel charges the process for memory that has
- * been writable and records that in a flag of the mapping, so a page made writable on its own would
- * remain a separate mapping. Other threads execute the code meanwhile, so it stays executable:
- * mprotect(2) changes the mapping's protection in one step, from read and execute to read, write
- * and execute, and back; a thread that faults on one of its pages in between waits in the page
- * fault, and continues. Without execute such a thread would end. Only the instruction's page is
- * written and so copied, and the copy is complete when the kernel maps it. The thread that does
- * this blocks signals meanwhile; the caller's lock keeps other writers of ours out.
+ * If the kernel permits the method of code_twin.c, other code is never writable. Else its whole
+ * mapping is writable while an instruction is replaced. Not just one page: the kernel charges the
+ * process for memory that has been writable and records that in a flag of the mapping, so the page
+ * would remain a separate mapping. Other threads execute the code meanwhile, so it stays
+ * executable. mprotect(2) changes the mapping's protection in one step, from read and execute to
+ * read, write and execute, and back. A thread that faults on one of its pages in between waits in
+ * the page fault, and continues. Without execute such a thread would end. Only the instruction's
+ * page is written and so copied, and the copy is complete when the kernel maps it. The thread that
+ * does this blocks signals meanwhile; the caller's lock keeps other writers of ours out.
  */
 #ifndef HMREG_CORE_PATCH_CODE_H
 #define HMREG_CORE_PATCH_CODE_H
@@ -29,7 +29,7 @@
 #include <stdint.h>
 #include <sys/syscall.h>
 
-/* The size of a branch, and its reach with room for what it leads to, in bytes. */
+/* The size of a branch, and its reach less room for its target, in bytes. */
 #if defined(__aarch64__)
 #define CODE_BRANCH 4
 #define CODE_REACH  (UINT64_C(126) << 20)
@@ -60,8 +60,9 @@ struct code_islands {
 /* Allocates writable room within a branch's reach of `near_by`. NULL: no addresses are free. */
 uint8_t *code_take_room(struct code_islands *islands, const uint8_t *near_by, size_t size);
 
-/* Makes all room executable; all processors' instruction caches drop old contents of its addresses
- * before the call returns. 0, or the negative error of mprotect(2) or membarrier(2). */
+/* Makes all room of the islands executable. Before the call returns all processors' instruction
+ * caches have dropped old contents of its addresses. 0, or the negative error of mprotect(2) or
+ * membarrier(2). */
 int code_seal(struct code_islands *islands);
 
 /* ---- reading code ----------------------------------------------------------------------- */
@@ -69,26 +70,26 @@ int code_seal(struct code_islands *islands);
 /* Lets the kernel read memory that may be unmapped. False: it is. */
 bool code_read(uintptr_t from, void *to, size_t size);
 
-/* Where a branch of CODE_BRANCH bytes leads; NULL: there is none. */
+/* The target of a branch of CODE_BRANCH bytes; NULL: there is none. */
 const uint8_t *code_target(const uint8_t *at);
 
-/* Where a jump at a function's beginning leads, in one of the forms that other libraries write;
- * NULL: there is none. *size: of the instructions up to and including the jump. */
+/* The target of a jump at a function's beginning, in a form that other libraries write; NULL: there
+ * is none. *size: bytes up to and including the jump. */
 const uint8_t *code_leads_to(const uint8_t *function, size_t readable, size_t *size);
 
-/* Of x86-64: bytes that no thread executes, which compilers and linkers put between functions:
- * CODE_BRANCH of them, or NULL. behind: up to the next function, behind the function's last byte;
- * before: directly before its first one, readable from `from` on. */
+/* On x86-64: finds a pad, CODE_BRANCH bytes of filler between functions that no thread executes;
+ * NULL: none. behind: after the function's last byte, up to the next function; before: directly
+ * before its first byte, readable from `from` on. */
 uint8_t *code_pad_behind(const uint8_t *end);
 uint8_t *code_pad_before(uint8_t *start, const uint8_t *from);
-/* The place of the pad that code_pad_behind() would return, whatever is there. */
+/* The place of the pad that code_pad_behind() would return, even if it is not filler. */
 uint8_t *code_pad_place(const uint8_t *end);
 
 /* ---- writing code ----------------------------------------------------------------------- */
 
 /* Writes to `to` a branch from `at` to `target`. False: the target is out of reach. */
 bool code_branch(uint8_t to[CODE_BRANCH], const uint8_t *at, const uint8_t *target);
-/* The same in CODE_SHORT bytes. */
+/* Writes a short branch, of CODE_SHORT bytes. */
 bool code_short_branch(uint8_t to[CODE_SHORT], const uint8_t *at, const uint8_t *target);
 
 /* Prepares the process for code_fetch_anew(). False: the kernel cannot synchronize code. */
@@ -105,12 +106,11 @@ struct code_text {
     bool of_file;   /* a private mapping of a file, not writable */
 };
 
-/* Finds the executable mapping that contains the address, in *last if it is that one. False: the
- * kernel's list of mappings cannot be read. */
+/* Finds the executable mapping that contains the address, perhaps *last. False: the kernel's list
+ * of mappings cannot be read. */
 bool code_find(struct code_text *last, const uint8_t *at);
 
-/* Bytes that are replaced, for which code_can_replace() answered true or which no thread executes.
- */
+/* Bytes to replace: code_can_replace() allows it, or no thread executes them. */
 struct code_change {
     uint8_t *at;
     const uint8_t *bytes;
@@ -123,19 +123,19 @@ struct code_change {
  * mprotect(2): then the first changes may have been made. */
 long code_write(struct code_text *last, const struct code_change *changes, size_t count);
 
-/* Other copies of this library in the process change the same code. Between the two calls none that
- * does so reads or writes; not to be nested. Where the kernel has no such lock (no /proc, no
- * descriptor is left), each goes on. code_unlock() takes what code_lock() returned. */
+/* Excludes other copies of this library in the process, which change the same code: no copy reads
+ * or writes code between both calls. Do not nest them. Without the lock (no /proc, no descriptor is
+ * left) the caller continues. code_unlock() takes what code_lock() returned. */
 int code_lock(void);
 void code_unlock(int lock);
 
 /* ---- for code.c ------------------------------------------------------------------------- */
 
-/* Makes the changes as code_write(), all of one mapping, without code that is writable
- * (code_twin.c). Returns how many are made: fewer if that is not possible here. */
+/* Makes the changes as code_write(), in one mapping, without making code writable (code_twin.c).
+ * Returns how many were made: fewer if that is not possible here. */
 size_t code_replace_by_twin(const struct code_text *text, const struct code_change *changes,
                             size_t count);
-/* Is this address in such a second mapping, which the dynamic linker does not know? */
+/* Is this address in a twin, which the dynamic linker does not know? */
 bool code_is_twin(uintptr_t at);
 
 /* ---- of the processor, for code.c ------------------------------------------------------- */

@@ -17,10 +17,10 @@
  * policy about code that has been modified (SELinux's execmod) is asked. The price: the twin stays,
  * an address range without memory of its own, since the next change needs it.
  *
- * Nothing is changed where the kernel is older than Linux 5.13, /proc is missing or
- * does not write so (proc_mem.force_override), the code has no file, other code has modified a page
- * of the mapping before its twin was made, the code is locked in memory, which moving would end, or
- * the process has more addresses than it may have now.
+ * Nothing is changed if the kernel is older than Linux 5.13, or /proc is missing or does not write
+ * so (proc_mem.force_override). Nor if the code has no file, is locked in memory, which moving
+ * would end, or has a page that other code modified before its twin was made. Nor if the process
+ * already has more addresses than it may have now.
  */
 #include "core/patch/code.h"
 
@@ -41,18 +41,18 @@
 
 #define TWINS 16 /* mappings of code */
 
-/* Under `hold`: while the descriptor of the process's memory is open, and a table is changed, no
- * child is forked. */
+/* Under `hold` no child is forked: not while the descriptor of the process's memory is open, nor
+ * while a table is changed. */
 static struct process_hold hold;
 static struct twin {
-    uintptr_t start, end; /* of the code */
-    uintptr_t twin;       /* where its twin starts */
+    uintptr_t start, end; /* the code's mapping */
+    uintptr_t twin;       /* start of its twin */
 } twins[TWINS];
 static unsigned twin_count;
 static enum { UNKNOWN, WORKS, FAILS } here;
 
-/* The number is read from memory, since a search for inlined calls (inlined.h), another copy's too,
- * is not to find these. */
+/* The number is read from memory, so that searches for inlined calls (inlined.h), another copy's
+ * too, do not find these. */
 static long map_call(long number, long a, long b, long c, long d, long e, long f)
 {
     volatile long from_memory = number;
@@ -66,7 +66,7 @@ static uintptr_t page_size(void)
 }
 
 /* to 0: the kernel chooses. Returns 0 on failure. Not by libc's function, as below: its code may be
- * what is changed, and be half an instruction until then (patch_mend()). */
+ * the code to change, and half an instruction until then (patch_mend()). */
 static uintptr_t move(uintptr_t from, size_t size, uintptr_t to)
 {
     int flags = MREMAP_MAYMOVE | MREMAP_DONTUNMAP | (to ? MREMAP_FIXED : 0);
@@ -106,7 +106,7 @@ static bool try_moving(char *page, size_t size)
     return works;
 }
 
-/* With a page of no one's. */
+/* Tries both on a new page. */
 static bool try_both(int mem)
 {
     size_t size = page_size();
@@ -128,8 +128,8 @@ static bool works_here(int mem)
     return here == WORKS;
 }
 
-/* Can the process have more memory of this size? The kernel asks that (RLIMIT_AS) of a move to a
- * given place only when it has unmapped what is there. */
+/* Can the process have more memory of this size? A move to a given place checks RLIMIT_AS only
+ * after the kernel has unmapped the place. */
 static bool has_room(size_t size)
 {
     long room = map_call(SYS_mmap, 0, (long)size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -186,7 +186,7 @@ static bool is_as_file(const struct code_text *text)
     return is;
 }
 
-/* 0: it has none and can have none. */
+/* 0: The start of the code's twin; 0: it has none and can have none. */
 static uintptr_t twin_of(const struct code_text *text)
 {
     struct twin *twin = &twins[twin_count];

@@ -164,7 +164,7 @@ uint8_t *code_pad_place(const uint8_t *end)
     return (uint8_t *)next - CODE_BRANCH;
 }
 
-/* They are on a page of the code, since functions are aligned. */
+/* The pad is on a page of the code, since functions are aligned. */
 uint8_t *code_pad_behind(const uint8_t *end)
 {
     uint8_t *pad = code_pad_place(end);

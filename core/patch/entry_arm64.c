@@ -3,10 +3,10 @@
  * See entry_hook.h. On arm64 the site is any instruction that does not depend on its own address,
  * one that computes an address (adr, adrp), with which NVIDIA's driver begins, or a plain branch,
  * as another library's hook may be. It lies behind the OTHERS bytes at the beginning that another
- * library's jump may take, if an instruction there will do; else as near to the beginning as can
- * be, but the first instruction, on which tracers set their probes (uprobes), only where no other
- * will do: the kernel executes the file's instruction in place of a probed one, so that the hook is
- * bypassed. BTI and PACIASP at the beginning stay: an indirect branch may land there.
+ * library's jump may take, if an instruction there is suitable; else as near to the beginning as
+ * possible. The first instruction is the last choice, since tracers set their probes (uprobes) on
+ * it: the kernel executes the file's instruction in place of a probed one, which bypasses the hook.
+ * BTI and PACIASP at the beginning stay: an indirect branch may land there.
  *
  * Instructions before the site stay where they are, and are executed before the stub, which undoes
  * them: they may lower sp, store to the frame so opened, sign x30 (PACIASP), and write to the
@@ -93,12 +93,12 @@ const char *entry_arch_refusal(void)
 
 /* ---- instructions before the site -------------------------------------------------------- */
 
-#define NONE 31 /* as a register: zero, or sp */
+#define NONE 31 /* register number of zero, or sp */
 
-/* What the instructions before the site changed. */
+/* Changes by the instructions before the site. */
 struct prologue {
     struct {
-        uint32_t reg, depth; /* of its place, as below */
+        uint32_t reg, depth; /* depth of its place in the frame, like the depth below */
     } saved[2 * BEFORE / CODE_BRANCH];
     unsigned saves;
     uint32_t depth; /* bytes between sp and where it was when the function was called */
@@ -128,11 +128,11 @@ static bool lower_stack(struct prologue *p, uint32_t bytes)
     return true;
 }
 
-/* Of one register or two, of 64 bits, to sp and an offset. */
+/* A store of one or two 64-bit registers to sp plus an offset. */
 struct store {
     uint32_t count, regs[2];
     int32_t offset;
-    bool lowers; /* sp by the offset, and stores there */
+    bool lowers; /* lowers sp by the offset, and stores there */
 };
 
 static bool decode_store(uint32_t word, struct store *out)
@@ -154,11 +154,11 @@ static bool decode_store(uint32_t word, struct store *out)
         return false;
     }
     for (uint32_t i = 0; i < out->count && !is_general; i++)
-        out->regs[i] = NONE; /* the stub restores no other registers, since none is written */
+        out->regs[i] = NONE; /* the stub restores general registers only: no others are written */
     return true;
 }
 
-/* Does it store to the frame, and not over a register that the stub restores from there? */
+/* Does it store to the frame without overwriting a register saved there? */
 static bool stores_in_frame(const struct prologue *p, uint32_t depth, uint32_t size)
 {
     if (depth > p->depth || depth < size)
@@ -187,8 +187,8 @@ static bool note_store(struct prologue *p, const struct store *store)
     return true;
 }
 
-/* Does it only write to the register in its lowest bits, or the flags, what it computes from
- * registers or loads? */
+/* Does it only compute, from registers or loads, and write the register in its lowest bits or the
+ * flags? */
 static bool computes(uint32_t word)
 {
     static const struct {
@@ -235,7 +235,7 @@ static bool can_undo(struct prologue *p, uint32_t word)
 
 /* ---- choosing ---------------------------------------------------------------------------- */
 
-/* How far a branch leads; 0: it is none. */
+/* The distance of a branch; 0: it is no branch. */
 static int32_t branch_distance(uint32_t word)
 {
     if ((word & 0x7c000000) == 0x14000000) /* b, bl */
@@ -328,7 +328,7 @@ static void put(struct writer *out, uint32_t word)
     out->at += sizeof(word);
 }
 
-/* A jump to any address; its literal follows it. */
+/* A jump to any address; its literal follows. */
 static void put_jump(struct writer *out, const void *target)
 {
     put(out, LDR_X17);

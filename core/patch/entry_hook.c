@@ -30,7 +30,7 @@ static size_t size_of(const uint8_t *function)
     return symbol->st_size;
 }
 
-/* Where the kernel's list of mappings cannot be read, the function's page is known. */
+/* If the kernel's list of mappings cannot be read, assumes the function's page. */
 static void read_code(uint8_t *function, struct code_text *text, struct entry_code *out)
 {
     uintptr_t at = (uintptr_t)function, page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -57,7 +57,7 @@ static bool is_in_another_library(const uint8_t *code, const uint8_t *function)
     return dladdr(code, &its) && (!dladdr(function, &ours) || its.dli_fbase != ours.dli_fbase);
 }
 
-/* From the function to that in which the hook will be. */
+/* Follows jumps from the function to the one that will have the hook. */
 static const char *follow(struct entry_hook *hook, struct code_text *text, struct entry_code *code)
 {
     const uint8_t *to;
@@ -119,7 +119,7 @@ static const char *build(struct entry_hook *hook, struct code_text *text)
     struct entry_code code;
     const char *why;
 
-    if (atomic_load(&hook->original)) /* the stub and the original of before are still valid */
+    if (atomic_load(&hook->original)) /* the earlier stub and original are still valid */
         return jumps_are_intact(hook) && patch_is_as_before(&hook->patch)
                    ? NULL
                    : "it was hooked, and other code has changed it since";
@@ -140,7 +140,7 @@ static const char *build(struct entry_hook *hook, struct code_text *text)
 
 static const char pad_is_taken[] = "another hook has its pad";
 
-/* Neighbours may choose the same pad before either's branch is there. */
+/* -EEXIST: neighbours may choose one pad before either has its branch there. */
 static const char *why_not(int error)
 {
     switch (error) {
@@ -157,7 +157,7 @@ static const char *why_not(int error)
 
 #define SOME 32
 
-/* Places those that can be placed. Returns how many are. */
+/* Places as many hooks as possible. Returns their number. */
 static size_t place(struct entry_hook *hooks, size_t count, struct code_text *text)
 {
     struct patch *patches[SOME];
@@ -206,7 +206,8 @@ size_t entry_hooks_install(struct entry_hook *hooks, size_t count)
 
     for (size_t i = 0; i < count; i++)
         if (!strcmp(hooks[i].why, pad_is_taken)) {
-            atomic_store(&hooks[i].original, NULL); /* it was never called */
+            atomic_store(&hooks[i].original, NULL); /* the hook was never placed, so the stub was
+                                                     * never called */
             done += install(&hooks[i], 1, &text);
         }
     return done;

@@ -11,17 +11,17 @@
  * the site, and a branch back behind it. On x86-64 instructions are decoded by Zydis.
  *
  * Other libraries hook functions too, by a jump over the beginning, before us or after us. So the
- * site lies behind the bytes that such a jump takes, where that is possible: UCX refuses a function
- * whose beginning has instructions that it does not know, such as our branch. If there is a jump
- * into another library already, the hook is in the function that it leads to: that library may have
- * its callers call that function directly, and then continue in this one behind its jump, as UCX
- * does. It is not unloaded any more. Any other jump at the beginning is an instruction like any
- * other: it is replaced, and the original makes it. Where another library restores the function's
- * beginning, and our hook is without effect, entry_hook_is_whole() detects that.
+ * site lies behind the bytes that such a jump takes, if possible: UCX refuses a function whose
+ * beginning has unknown instructions, such as our branch. If a jump leads into another library
+ * already, the hook is in the jump's target: that library may have its callers call the target
+ * directly, and then continue in this function behind the jump, as UCX does. The library is kept
+ * loaded. Any other jump at the beginning is an instruction like any other: it is replaced, and the
+ * original makes it. If another library restores the function's beginning, which disables our hook,
+ * entry_hook_is_whole() detects that.
  *
- * Hooks stay when their user has no more need of them: so must the replacement's code (libhmreg is
- * linked with -z nodelete). Only tests remove a hook; a thread may be in the stub, the original or
- * the replacement at any later time.
+ * Hooks stay when their user no longer needs them, so the replacement's code must stay too
+ * (libhmreg is linked with -z nodelete). Only tests remove a hook; a thread may be in the stub, the
+ * original or the replacement at any later time.
  */
 #ifndef HMREG_CORE_PATCH_ENTRY_HOOK_H
 #define HMREG_CORE_PATCH_ENTRY_HOOK_H
@@ -51,7 +51,7 @@ struct entry_hook {
     char why[128];            /* why it is not hooked; "": it is */
 
     struct patch patch;
-    struct entry_way ways[ENTRY_WAYS]; /* that lead from the beginning to the site, in this order */
+    struct entry_way ways[ENTRY_WAYS]; /* jumps from the beginning to the site, in this order */
     unsigned way_count;
 };
 
@@ -59,8 +59,8 @@ struct entry_hook {
  * reason why not. */
 const char *entry_hooks_refusal(void);
 
-/* Writes to `why` the reason why the function cannot be hooked, as far as reading it tells; "":
- * none. text: zeroed by the caller before the first of several calls. */
+/* Writes to `why` the reason why the function cannot be hooked; "": reading its code shows none.
+ * text: zeroed by the caller before the first of several calls. */
 void entry_hook_try(struct entry_hook *hook, struct code_text *text);
 
 /* Hooks each function that can be hooked; `why` says which are not. A hook that was removed can be
@@ -72,8 +72,8 @@ size_t entry_hooks_install(struct entry_hook *hooks, size_t count);
 /* Does the function's beginning still lead to the replacement? At any time, from any thread. */
 bool entry_hook_is_whole(const struct entry_hook *hook);
 
-/* Where a tracer has set a probe on the site, or has removed one, makes the instruction whole that
- * is there without the probe. */
+/* If a tracer has set or removed a probe on the site, makes the site's instruction without the
+ * probe whole. */
 void entry_hook_mend(struct entry_hook *hook);
 
 /* Restores the function: for tests, which place a branch again and again under threads that execute
@@ -83,11 +83,11 @@ bool entry_hook_remove(struct entry_hook *hook);
 
 /* ---- of the processor, for entry_hook.c ------------------------------------------------- */
 
-/* The instructions of a function's beginning: of the hook's, or of that which it leads to. */
+/* The code at a function's beginning: the hooked function's, or that of a jump's target. */
 struct entry_code {
     uint8_t *function;
     size_t readable; /* bytes */
-    size_t size;     /* of the function, 0: unknown */
+    size_t size;     /* the function's size; 0: unknown */
     uint8_t *before; /* the mapping's start: bytes before the function are readable from there */
 };
 
@@ -105,7 +105,7 @@ static inline bool entry_add_way(struct entry_hook *hook, const uint8_t *at, siz
     return true;
 }
 
-/* Loads what the processor's part needs. NULL, or the reason why it cannot. */
+/* Loads the library that the processor's part needs. NULL, or the reason why it cannot. */
 const char *entry_arch_refusal(void);
 
 /* Chooses the site: sets patch.at and patch.via, and adds to ways. NULL, or the reason why there is

@@ -163,11 +163,11 @@ static bool can_move(const struct instruction *in)
 
 /* ---- instructions before the site -------------------------------------------------------- */
 
-/* What the instructions before the site changed. */
+/* Changes by the instructions before the site. */
 struct prologue {
     struct {
         ZydisRegister reg;
-        uint32_t depth; /* of its place, as below */
+        uint32_t depth; /* depth of its place in the frame, like the depth below */
     } pushed[PUSHES];
     unsigned pushes;
     const uint8_t *way; /* the short jump to the site, or NULL */
@@ -221,7 +221,7 @@ static bool is_written(const ZydisDecodedOperand *operand)
     return operand->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE;
 }
 
-/* A store, by which repeating it stores the same once more. */
+/* Is it a store to the frame? Repeating it stores the value once more. */
 static bool stores_in_frame(const struct prologue *p, const struct instruction *in,
                             const ZydisDecodedOperand *to)
 {
@@ -258,7 +258,7 @@ static bool can_undo(struct prologue *p, const struct instruction *in)
     return true;
 }
 
-/* Does it lead to where the function returns, having written registers alone? */
+/* Does the branch lead to a return, with writes to registers only before it? */
 static bool leads_to_return(const struct entry_code *code, const struct instruction *branch)
 {
     size_t limit = code->size ? code->size : code->readable;
@@ -282,7 +282,7 @@ static bool leads_to_return(const struct entry_code *code, const struct instruct
     return false;
 }
 
-/* How far branches of the function are looked for. */
+/* The end of the search for branches of the function. */
 static size_t scanned(const struct entry_code *code)
 {
     return code->size ? code->size : code->readable < SCAN ? code->readable : SCAN;
@@ -314,8 +314,8 @@ static bool reaches(const uint8_t *site, const uint8_t *pad)
     return pad && code_short_branch(jump, site, pad);
 }
 
-/* Filler in the function, behind what does not go on there. It ends where the next function may
- * begin, whose first instruction may be filler too. */
+/* Filler in the function, behind an instruction that does not continue there. The search ends where
+ * the next function may begin, since its first instruction may be filler too. */
 static uint8_t *pad_within(const struct entry_code *code, const uint8_t *site)
 {
     size_t size = scanned(code);
@@ -364,8 +364,8 @@ static bool is_site(const struct entry_code *code, const struct instruction *in,
     return *pad;
 }
 
-/* Another hook of this kind: a short jump to a pad. The jump there is its own, and so can be the
- * site: *in becomes that. Returns the short jump's address, or NULL. */
+/* Another hook of this kind: a short jump to a pad. The jump in the pad can be the site: *in
+ * becomes that. Returns the short jump's address, or NULL. */
 static const uint8_t *follow(const struct entry_code *code, struct instruction *in)
 {
     const uint8_t *way = in->at;
@@ -498,7 +498,7 @@ static void put_undo(struct writer *out, const struct prologue *p)
         put_from_stack(out, 0x8d, 4, p->depth); /* lea, %rsp */
 }
 
-/* Copies an instruction whose memory operand is relative to where it does the same. */
+/* Copies an instruction with a relative memory operand, adjusted to the new place. */
 static bool put_with_distance(struct writer *out, const struct instruction *in, uint8_t place)
 {
     intptr_t distance = in->at - out->at;
@@ -512,7 +512,7 @@ static bool put_with_distance(struct writer *out, const struct instruction *in, 
     return near == distance;
 }
 
-/* Copies an instruction to where it does the same. */
+/* Copies an instruction, adjusted to the new place. */
 static bool put_moved(struct writer *out, const struct instruction *in)
 {
     uint8_t place = relative_memory(in), condition;

@@ -55,7 +55,7 @@ static bool is_entry(const uint8_t *at)
     return at[0] == 0x0f && at[1] == 0x05;
 }
 
-/* `at` is readable for one byte more than a block. */
+/* One byte behind the block at `at` is readable too. */
 static bool block_has_entry(const uint8_t *at)
 {
     uint8_t least = UINT8_MAX; /* in which bits two bytes differ from the instruction */

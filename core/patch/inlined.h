@@ -2,8 +2,8 @@
  *
  * Finds system calls that change mappings in code that is not libc's, by its bytes. It finds a call
  * whose number is loaded by the instruction directly before, and Free Pascal's function for all
- * calls, whose number is a parameter. In 12 GB of code each file that makes such calls has at
- * least one of them in this form, and nothing else has it (tests/measure/inlined_calls.txt).
+ * calls, whose number is a parameter. In 12 GB of code each file that makes such calls has at least
+ * one in this form, and no other code has this form (tests/measure/inlined_calls.txt).
  */
 #ifndef HMREG_CORE_PATCH_INLINED_H
 #define HMREG_CORE_PATCH_INLINED_H
@@ -17,11 +17,11 @@ struct inlined_call {
 };
 
 /* Finds the first such call whose instruction lies in [start, end). The bytes of the range are
- * readable; its start is a multiple of 4 on arm64. Of a call whose number is loaded before the
- * start nothing is found. False: there is none, or the processor has no form that is known. */
+ * readable; its start is a multiple of 4 on arm64. Misses a call whose number is loaded before the
+ * start. False: there is none, or no form is known for the processor. */
 bool inlined_next(const uint8_t *start, const uint8_t *end, struct inlined_call *out);
 
-/* Finds the first behind *found in the same range. */
+/* Finds the first call behind *found in the range. */
 bool inlined_after(const struct inlined_call *found, const uint8_t *start, const uint8_t *end,
                    struct inlined_call *out);
 

@@ -37,7 +37,7 @@ struct symbols {
     const char *names;
 };
 
-/* Assembly may leave the type away. */
+/* Assembly may omit the type. */
 static bool may_be_function(const ElfW(Sym) * symbol)
 {
     unsigned type = ELF64_ST_TYPE(symbol->st_info);
@@ -246,8 +246,8 @@ struct program {
     uint64_t base;
 };
 
-/* Of a program without PT_PHDR, as a static one, the base is not known: it counts as one without
- * segments, unless it is where it was linked to be. */
+/* The base of a program without PT_PHDR, such as a static one, is unknown. Unless it is loaded at
+ * its linked address, it counts as a program without segments. */
 static struct program own_program(void)
 {
     struct program own = {(const void *)getauxval(AT_PHDR), getauxval(AT_PHNUM), 0};
@@ -282,7 +282,7 @@ static const struct r_debug *first_list(void)
     return entry && entry->d_tag ? (const struct r_debug *)entry->d_un.d_ptr : NULL;
 }
 
-/* Where the linker is loaded, whatever has started it: it may be the command. */
+/* The linker's base, however it was started: it may be the command itself. */
 bool modules_linker(struct module_text *out)
 {
     const struct r_debug *list = getauxval(AT_BASE) ? NULL : first_list();
@@ -298,8 +298,8 @@ struct visit {
     int result;
 };
 
-/* The number of files in all namespaces exceeds that of a namespace that is not alone; it is no
- * use otherwise, since glibc counts the files of other namespaces several times. */
+/* If there are other namespaces, the count of all files exceeds that of one namespace. It serves
+ * for nothing else: glibc counts the files of other namespaces several times. */
 static int visit_all(struct dl_phdr_info *any, size_t size, void *arg)
 {
     unsigned long long loaded = any->dlpi_adds - any->dlpi_subs, seen = 0;
@@ -335,8 +335,8 @@ struct settling {
     bool settled;
 };
 
-/* The state is read with the lists locked: the linker enters a file under that lock, and says that
- * it is done later. */
+/* The state is read with the lists locked: the linker enters a file under that lock, and reports
+ * the end later. */
 static int find_unsettled(struct dl_phdr_info *any, size_t size, void *arg)
 {
     struct settling *settling = arg;
@@ -366,8 +366,8 @@ bool modules_are_settled(struct modules_count *now)
 #if __GLIBC_PREREQ(2, 35)
 #pragma weak _dl_find_object
 
-/* Takes no lock, and knows the files of all namespaces; a file from after it is in a list until
- * before it is unmapped. */
+/* Takes no lock, and finds files of all namespaces. A file stays in a list from before
+ * _dl_find_object() finds it until before it is unmapped. */
 static bool is_listed(uint64_t address)
 {
     struct dl_find_object found;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The files that the dynamic linker has loaded into this process, in all its link namespaces:
- * dlmopen(3) and LD_AUDIT load into others than the program's, with a libc of their own.
+ * dlmopen(3) and LD_AUDIT load into other namespaces than the program's, with a libc of their own.
  */
 #ifndef HMREG_CORE_PATCH_MODULES_H
 #define HMREG_CORE_PATCH_MODULES_H
@@ -17,22 +17,22 @@ struct module {
                       libc is never unloaded */
 };
 
-/* How many files the linker has entered in its lists so far, and how many are there now. */
+/* The number of files that the linker has entered in its lists so far, and of those in them now. */
 struct modules_count {
     uint64_t added, listed;
 };
 
-/* Is the linker changing none of its lists? While it is (struct r_debug: RT_ADD, RT_DELETE), files
- * are mapped that are in no list yet. True: what was mapped before the call is listed, and each
- * list that is read later has it. Before glibc 2.35 this sees the program's namespace alone. Sets
- * *now in any case. */
+/* Are the linker's lists unchanging? During a change (struct r_debug: RT_ADD, RT_DELETE) files are
+ * mapped that are in no list yet. True: files mapped before the call are listed, and each list read
+ * later has them. Before glibc 2.35 this sees the program's namespace only. Sets *now in any
+ * case. */
 bool modules_are_settled(struct modules_count *now);
 
-/* Does a list have the file that is mapped at this address, or is it mapped no more (*gone)? glibc
- * maps a file before it says RT_ADD and enters it. Before glibc 2.35: true. */
+/* Is the file mapped at this address listed, or not mapped any more (*gone)? glibc maps a file
+ * before it says RT_ADD and enters it. Before glibc 2.35: true. */
 bool modules_have(uint64_t address, bool *gone);
 
-/* Is code of a file mapped that is in no list: is the linker about to enter it? Reads the kernel's
+/* Is code of an unlisted file mapped, which the linker may be about to enter? Reads the kernel's
  * list of mappings; false if there is none, and before glibc 2.35. */
 bool modules_is_one_unlisted(void);
 
@@ -45,8 +45,8 @@ int modules_each(int (*look)(const struct module *module, void *arg), void *arg)
 /* Is the file never unloaded: the program, or linked with -z nodelete? */
 bool module_stays(const struct module *module);
 
-/* Finds a function that the file itself defines and exports: of several of the name, which versions
- * tell apart, the one after `nth` others. NULL: it has none. Of type STT_GNU_IFUNC: its value is
+/* Finds a function that the file itself defines and exports. Several versions may share the name:
+ * the one after `nth` others. NULL: there is none. Its type may be STT_GNU_IFUNC: then its value is
  * the function's resolver. */
 const ElfW(Sym) * module_function(const struct module *module, const char *name, unsigned nth);
 
@@ -59,7 +59,7 @@ struct module_text {
 /* Finds the segment that contains the address. False: it is in no file's. */
 bool module_text(uint64_t address, struct module_text *out);
 
-/* Finds the dynamic linker's. False: a statically linked program has none. */
+/* Finds the dynamic linker's segment. False: a statically linked program has none. */
 bool modules_linker(struct module_text *out);
 
 /* Keeps the file loaded that this code is in. False: it is being unloaded, or no file's. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * For processors, and builds, without an implementation: code_refusal() or entry_arch_refusal()
- * says so, and the other functions are never called.
+ * refuses, and the other functions are never called.
  */
 #include "core/patch/entry_hook.h"
 #include "core/patch/syscalls.h"

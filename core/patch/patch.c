@@ -22,11 +22,11 @@ static bool has_branch(const struct patch *patch)
 
 #define TOGETHER 16 /* patches whose changes are made by one call */
 
-/* The changes of several patches: of each the branch, before the jump that leads to it. */
+/* The changes of several patches: each patch's branch comes before its short jump. */
 struct batch {
     struct code_change changes[2 * TOGETHER];
     size_t count;
-    size_t first[TOGETHER + 1]; /* of each patch, and behind the last one */
+    size_t first[TOGETHER + 1]; /* index of each patch's first change, and of the end */
 };
 
 static void add(struct batch *batch, uint8_t *at, const uint8_t *bytes, size_t size)
@@ -48,7 +48,7 @@ static int add_branch(struct batch *batch, struct patch *patch)
 {
     bool branch = !has_branch(patch), jump = patch->via && !patch_is_reached(patch);
 
-    if (branch && patch->via && !jump) /* it leads to another branch */
+    if (branch && patch->via && !jump) /* the short jump leads to another branch */
         return -EBUSY;
     if (branch && (memcmp(patch->at, patch->before, CODE_BRANCH) || is_wanted(batch, patch->at)))
         return patch->via ? -EEXIST : -EBUSY;
@@ -61,7 +61,7 @@ static int add_branch(struct batch *batch, struct patch *patch)
     return 0;
 }
 
-/* Writing the branch again protects its code, if that failed before. */
+/* Writes the branch again: that protects its code if protecting failed before. */
 static int add_original(struct batch *batch, struct patch *patch)
 {
     if (!has_branch(patch))
@@ -77,8 +77,8 @@ static int add_original(struct batch *batch, struct patch *patch)
 
 typedef int adder(struct batch *batch, struct patch *patch);
 
-/* Where one patch fails, each is tried on its own: also those that are changed, since code may have
- * been written that could not be protected again. */
+/* If one patch fails, each is tried alone, also changed ones: their code may have been written but
+ * not protected again. */
 static void change_some(struct patch *const patches[], size_t count, struct code_text *text,
                         adder *add_one)
 {

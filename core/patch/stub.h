@@ -11,12 +11,12 @@
 
 #define STUB_MAGIC 0x35486d68 /* every layout of header and stub has a number of its own */
 
-/* Directly before a stub's entry. */
+/* Lies directly before a stub's entry. */
 struct stub_header {
     void *state;
-    uint32_t number; /* of the site's system call; all ones: any */
-    int32_t next;    /* the entry of another copy's stub, to which this one leaves, less our own
-                        entry; 0: it makes the system call */
+    uint32_t number; /* number of the site's system call; all ones: any */
+    int32_t next;    /* distance from our entry to the entry of another copy's stub, where this one
+                      * continues; 0: it makes the system call */
     uint32_t unused;
     uint32_t magic;
 };
@@ -25,7 +25,7 @@ struct stub_header {
  */
 bool stub_number(const uint8_t *stub, long *number);
 
-/* Returns the stub of another copy to which a stub leaves. NULL: to none, or it is no stub. */
+/* Returns the stub of another copy where a stub continues. NULL: none, or it is no stub. */
 const uint8_t *stub_next(const uint8_t *stub);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The instructions by which code enters the kernel, and how each can be hooked: where the branch
- * lies that leads to a *stub* for it. On arm64 it replaces `svc` itself. On x86-64 `syscall` is too
- * short for a branch that reaches a stub: a short jump replaces it and leads to a pad behind the
- * function. Where there is none within reach, the branch replaces the instruction before `syscall`,
- * which the stub executes; but never the first of a function, on which tracers set their probes
- * (uprobes): the kernel executes the file's instruction in place of a probed one, and restores the
- * file's byte when the probe goes.
+ * Finds the instructions by which code enters the kernel, and for each the place of a branch to its
+ * *stub*. On arm64 it replaces `svc` itself. On x86-64 `syscall` is too short for a branch that
+ * reaches a stub: a short jump replaces it and leads to a pad behind the function. Without a pad
+ * within reach, the branch replaces the instruction before `syscall`, which the stub executes. It
+ * never replaces the first instruction of a function: tracers set their probes (uprobes) on that,
+ * and the kernel executes the file's instruction in place of a probed one, and restores the file's
+ * byte when the probe goes.
  */
 #ifndef HMREG_CORE_PATCH_SYSCALLS_H
 #define HMREG_CORE_PATCH_SYSCALLS_H
@@ -26,7 +26,7 @@
 struct syscall_site {
     uint8_t *at;  /* NULL: not in a form that can be hooked */
     uint8_t *via; /* x86-64: the `syscall` that a jump to `at` replaces; NULL: none */
-    long number;  /* of its system call, or SYSCALL_ANY */
+    long number;  /* number of its system call, or SYSCALL_ANY */
     const uint8_t *way;
 };
 
@@ -37,9 +37,9 @@ struct syscall_code {
     bool is_function; /* it is one function, from its first byte to its last */
 };
 
-/* Finds the first such instruction at *at or behind it, and sets *at to its place. One that is
- * hooked already, by this copy of the library or another, is one too: its branch is `at`, `via` is
- * NULL, and `way` the short jump to it. False: there is none. */
+/* Finds the first such instruction at *at or behind it, and sets *at to its place. Also finds one
+ * that this or another copy of the library has hooked: then `at` is its branch, `via` NULL, and
+ * `way` the short jump to it. False: there is none. */
 bool syscall_next(const struct syscall_code *code, size_t *at, struct syscall_site *out);
 
 /* ---- of the processor, for syscalls.c --------------------------------------------------- */
@@ -48,8 +48,8 @@ bool syscall_next(const struct syscall_code *code, size_t *at, struct syscall_si
  * multiple of SYSCALL_STEP. */
 bool syscall_is_at(const struct syscall_code *code, size_t at, struct syscall_site *out);
 
-/* Returns the next place, `at` or behind it, where an instruction may enter the kernel: for all
- * others syscall_is_at() answers false, and there are many. code->size: there is none. */
+/* Returns the next place, `at` or behind it, where syscall_is_at() may be true: it skips the many
+ * others. code->size: there is none. */
 size_t syscall_candidate(const struct syscall_code *code, size_t at);
 
 #if defined(__x86_64__)

@@ -16,8 +16,8 @@
 #define JUMP_IF      6 /* bytes of a conditional jump: 0x0f, 0x80 to 0x8f, and the distance */
 #define JUMP_IF_CODE 2
 
-/* Are the bytes a conditional jump's distance, which leads to this code? A `syscall` is
- * nothing of the kind: what follows it would have to be the distance's upper bytes. */
+/* Are the bytes a conditional jump's distance that leads into this code? A `syscall` is not: the
+ * bytes behind it would have to be the distance's upper bytes. */
 static bool is_distance(const struct syscall_code *code, size_t at)
 {
     for (size_t back = JUMP_IF_CODE; back < JUMP_IF - 1 && back <= at; back++) {
@@ -141,7 +141,7 @@ static size_t find_byte(const struct syscall_code *code, size_t from, size_t end
     return found ? (size_t)(found - code->start) : end;
 }
 
-/* Of `syscall` the second byte is the rarer one. */
+/* Searches for the second byte of `syscall`, the rarer one. */
 size_t syscall_candidate(const struct syscall_code *code, size_t at)
 {
     size_t second = find_byte(code, at + 1, code->size, ENTER);

@@ -50,7 +50,7 @@ static void device(struct hmem *self, int index, struct hmem_device *out)
     *out = ((struct cuda_hmem *)self)->devices[index].info;
 }
 
-/* cuCtxGetCurrent() needs no context. */
+/* cuCtxGetCurrent() works without a context. */
 static bool started(void)
 {
     static _Atomic(void *) found;

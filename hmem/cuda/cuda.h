@@ -30,8 +30,8 @@ struct cuda_hmem {
 /* vendor_fail(), with the driver's name for the result in the text. */
 int cuda_fail(struct cuda_hmem *self, int code, unsigned result, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* Not a failure yet: the driver wants a context to answer. Recorded nowhere; it never leaves
- * cuda_lookup() and cuda_lookup_range(). */
+/* Not a failure yet: the driver answers only in a context. Not recorded; cuda_lookup() and
+ * cuda_lookup_range() never return it. */
 enum { CUDA_NO_CONTEXT = 5000 };
 /* A query's failure: -CUDA_NO_CONTEXT; else cuda_fail() with -EIO. */
 int cuda_fail_query(struct cuda_hmem *self, unsigned result, const char *format, ...)
@@ -61,13 +61,13 @@ unsigned cuda_enter(struct cuda_hmem *self, struct cuda_context *context, int de
 void cuda_leave(struct cuda_hmem *self, struct cuda_guard *guard);
 /* True if the driver refused the call because the thread has no usable context. */
 bool cuda_wants_context(unsigned result);
-/* The same of calls that need a context of the memory's device: drivers differ in how they say so,
- * and other causes have these results too. */
+/* True if the call may need a context of the memory's device: drivers differ in these results, and
+ * other causes have them too. */
 bool cuda_may_want_context(unsigned result);
 
-/* While a stream is being captured to a graph, by whichever thread, calls that CUDA counts as
- * unsafe fail and break the capture, unless the calling thread's mode is relaxed. Each operation
- * makes it so, and restores the mode that this returns. */
+/* While any thread captures a stream to a graph, calls that CUDA counts as unsafe fail and break
+ * the capture, unless the calling thread's mode is relaxed. Each operation relaxes it, and restores
+ * the mode returned here. */
 unsigned cuda_relax(struct cuda_hmem *self);
 void cuda_restore(struct cuda_hmem *self, unsigned mode);
 
@@ -89,8 +89,9 @@ struct cuda_lookup {
     struct cuda_context *context; /* NULL: belongs to no context (pools, virtual memory) */
     uint64_t host;                /* CPU address, 0: none */
     uint64_t id;                  /* the driver's unique buffer id */
-    int device;                   /* -1: none that we list */
-    uint64_t start;               /* of the allocation; of the reservation for virtual memory */
+    int device;                   /* -1: none in our list */
+    uint64_t start;               /* bounds of the allocation; for virtual memory, of the
+                                   * reservation */
     uint64_t size;                /* 0: the driver does not report the allocation's size */
 };
 
@@ -108,18 +109,18 @@ unsigned cuda_address_range(struct cuda_hmem *self, uint64_t addr, const struct 
                             struct cuda_segment *out);
 /* Retains the handle of virtual memory, which the caller releases; 0 for any other memory. */
 int cuda_virtual_retain(struct cuda_hmem *self, uint64_t addr, unsigned long long *out);
-/* Describes the segment at addr, which at describes. prop: read its properties too. */
+/* Describes the segment at addr; at: cuda_lookup() of addr. prop: read its properties too. */
 int cuda_virtual_segment(struct cuda_hmem *self, uint64_t addr, const struct cuda_lookup *at,
                          bool prop, struct cuda_segment *out);
-/* Describes bounds and block of the segment that begins at addr, inside the reservation of the
- * segment that ends there, by two questions. out->size 0: the driver does not say; ask
+/* Reads bounds and block of the segment that begins at addr, by two questions. The segment that
+ * ends there must be in its reservation. out->size 0: the driver does not report it; call
  * cuda_virtual_segment(). */
 int cuda_virtual_follows(struct cuda_hmem *self, uint64_t addr, struct cuda_segment *out);
 /* Were both created with the same properties? */
 bool cuda_virtual_same(const struct cuda_segment *a, const struct cuda_segment *b);
 /* Identities of virtual memory have this bit; the driver's buffer ids, which count, do not. */
 #define CUDA_IDENTITY_VIRTUAL (UINT64_C(1) << 63)
-/* Continues the identity of a range by one more segment. */
+/* Extends the identity of a range by one segment. */
 uint64_t cuda_virtual_identity(uint64_t identity, const struct cuda_lookup *at,
                                const struct cuda_segment *segment);
 
@@ -135,7 +136,7 @@ struct cuda_range {
     uint32_t segments;
     uint64_t identity;
     struct cuda_segment segment; /* the first */
-    int device;                  /* of the first segment that is on a device, -1: none */
+    int device;                  /* device of the first segment on a device; -1: none */
     bool mixed;                  /* the segments differ in device or properties */
     bool on_host;                /* all segments of virtual memory are on the host */
     bool cpu;                    /* the CPU has access to all segments */
@@ -151,15 +152,16 @@ int cuda_lookup_range(struct cuda_hmem *self, uint64_t addr, size_t len, bool pr
  * with the reason in *why. */
 int cuda_exportable(struct cuda_hmem *self, const struct cuda_range *range,
                     struct hmreg_reason *why);
-/* True of memory whose export no driver promises, and some refuse: only an export shows. */
-bool cuda_export_unsure(const struct cuda_range *range);
+/* May drivers refuse to export this memory? Only an export shows it. */
+bool cuda_export_may_fail(const struct cuda_range *range);
 
 /* ---- the end of memory (cuda_hooks.c) ---------------------------------------------------- */
 
-/* Finds the functions that end memory and tries, without hooking them, whether they can be hooked;
- * says in the runtime's description which memory's end is not reported. */
+/* Finds the functions that end memory, and tests whether they can be hooked, without hooking them.
+ * Adds to the runtime's description the memory whose end is not reported. */
 void cuda_complete(struct hmem *self);
-/* hmem.h's; the first call of either places the hooks, which serve the process and stay. */
+/* The operations of hmem.h. The first call of either places the hooks, which serve the process and
+ * stay. */
 void cuda_prepare_watch(struct hmem *self);
 bool cuda_watch(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
                 const char **why);

@@ -43,16 +43,16 @@ enum {
     CUDA_PTR_CONTEXT = 1,
     CUDA_PTR_MEMORY_TYPE = 2, /* CUDA_TYPE_* */
     CUDA_PTR_HOST_POINTER = 4,
-    CUDA_PTR_SYNC_MEMOPS = 6, /* may be set, of plain device memory */
+    CUDA_PTR_SYNC_MEMOPS = 6, /* settable, for plain device memory */
     CUDA_PTR_BUFFER_ID = 7,   /* unique in the process, never reused */
     CUDA_PTR_IS_MANAGED = 8,
     CUDA_PTR_DEVICE_ORDINAL = 9,
-    CUDA_PTR_IS_LEGACY_IPC = 10, /* of cuMemAlloc: cuIpcGetMemHandle names it */
-    CUDA_PTR_RANGE_START = 11,   /* of the reserved addresses, for virtual memory */
+    CUDA_PTR_IS_LEGACY_IPC = 10, /* memory of cuMemAlloc: cuIpcGetMemHandle accepts it */
+    CUDA_PTR_RANGE_START = 11,   /* for virtual memory, of the reserved addresses */
     CUDA_PTR_RANGE_SIZE = 12,
     CUDA_PTR_MAPPED = 13,
     CUDA_PTR_MEMPOOL = 17,
-    CUDA_PTR_MAPPING_SIZE = 18, /* of the one segment mapped at the address */
+    CUDA_PTR_MAPPING_SIZE = 18, /* of the segment mapped at the address */
     CUDA_PTR_MAPPING_BASE = 19,
     CUDA_PTR_MEMORY_BLOCK_ID = 20, /* of the physical allocation */
 };
@@ -60,7 +60,7 @@ enum { CUDA_TYPE_NONE = 0, CUDA_TYPE_HOST = 1, CUDA_TYPE_DEVICE = 2 };
 
 /* Device attributes. */
 enum {
-    CUDA_DEV_INTEGRATED = 18, /* with the host's memory */
+    CUDA_DEV_INTEGRATED = 18, /* shares the host's memory */
     CUDA_DEV_PCI_BUS = 33,
     CUDA_DEV_PCI_DEVICE = 34,
     CUDA_DEV_PCI_DOMAIN = 50,
@@ -74,7 +74,7 @@ enum { CUDA_HOSTALLOC_PORTABLE = 1 }; /* pinned for every context */
 enum { CUDA_ATTACH_GLOBAL = 1 };      /* managed memory that any stream may use */
 enum { CUDA_LOCATION_DEVICE = 1 };    /* other types: the host, or one of its NUMA nodes */
 enum { CUDA_ACCESS_READWRITE = 3 };
-/* Attributes of cuDeviceGetGraphMemAttribute: bytes, now and at the most. */
+/* Attributes of cuDeviceGetGraphMemAttribute: bytes now, and the most so far. */
 enum { CUDA_GRAPH_MEM_RESERVED = 2, CUDA_GRAPH_MEM_RESERVED_HIGH = 3 };
 enum { CUDA_STREAM_NON_BLOCKING = 1 };
 /* Modes of a thread, and of a stream's capture. */

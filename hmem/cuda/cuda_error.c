@@ -48,8 +48,7 @@ int cuda_fail_query(struct cuda_hmem *self, unsigned result, const char *format,
     return code;
 }
 
-/* The results of a driver that cannot be used here, and what the user can do about it, where the
- * name does not explain itself. */
+/* Results of a driver that cannot be used here, with the remedy where the name does not suffice. */
 static const struct {
     unsigned result;
     const char *remedy;

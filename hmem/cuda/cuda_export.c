@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Exports CUDA memory as a dmabuf. The driver exports whole host pages only, so the descriptor
- * covers the range from the page it begins in to the page it ends in: a device that imports it
- * maps all of it into its window (BAR1), which may be smaller than the allocation. Where the driver
- * refuses that, the whole allocation is exported (for virtual memory, the mapped segments under the
- * range). Allocations smaller than a page share a page with their neighbours; the offset
- * distinguishes them. The export is asked for in the memory's own context or, if it has none, in
- * its device's primary one if that is active. With the flag of the PCIe mapping a descriptor
- * may register through the ordinary verb and then fail in transfers, so only callers ask for it who
- * know better (core/context/ways.h).
+ * covers the pages from the range's first to its last. A device that imports it maps all of it into
+ * its window (BAR1), which may be smaller than the allocation. If the driver refuses that, the
+ * whole allocation is exported (for virtual memory, the mapped segments under the range).
+ * Allocations smaller than a page share a page with their neighbours; the offset distinguishes
+ * them. The export is asked for in the memory's own context or, if it has none, in its device's
+ * primary one if that is active. With the flag of the PCIe mapping a descriptor may register
+ * through the ordinary verb and then fail in transfers, so only a caller that knows the NIC
+ * requests it (core/context/ways.h).
  *
- * A claimed range is exported by the claim alone: the driver is asked about the address only if it
- * refuses as drivers do that want a context, and then for the memory's.
+ * A claimed range is exported by the claim alone. The driver is asked about the address only if it
+ * refuses as if it needed a context, to find the memory's context.
  */
 #include "core/base/dmabuf.h"
 #include "hmem/cuda/cuda.h"
@@ -54,9 +54,8 @@ static int refuse_virtual(const struct cuda_range *range, struct hmreg_reason *w
 
     if (range->mixed)
         return hmreg_refuse(why, -EXDEV, "mixed-segments",
-                            "the %u segments of virtual memory under the range are not all of one "
-                            "device and of the same properties, so that one dmabuf cannot name "
-                            "them",
+                            "the %u segments of virtual memory under the range differ in device or "
+                            "properties, so one dmabuf cannot cover them",
                             range->segments);
     if (!range->segment.has_prop)
         return 0;
@@ -98,7 +97,7 @@ static bool is_without_gpudirect(const struct cuda_range *range)
            !range->segment.prop.gpudirect;
 }
 
-bool cuda_export_unsure(const struct cuda_range *range)
+bool cuda_export_may_fail(const struct cuda_range *range)
 {
     return range->first.sort == CUDA_POOL || is_without_gpudirect(range);
 }
@@ -130,7 +129,7 @@ static const char *handle_remedy(const struct cuda_range *range, bool foreign)
     return "; memory imported by IPC is exported by the process that allocated it";
 }
 
-/* foreign: it was asked for in another context than the memory's, if any. */
+/* foreign: the export was requested in another context than the memory's, if that has one. */
 static int fail_handle(struct cuda_hmem *self, const struct cuda_range *range, uint64_t flags,
                        bool foreign, unsigned result)
 {
@@ -142,7 +141,7 @@ static int fail_handle(struct cuda_hmem *self, const struct cuda_range *range, u
                      handle_remedy(range, foreign && cuda_may_want_context(result)));
 }
 
-/* What the driver is asked to export. */
+/* The span of the export. */
 struct span {
     uint64_t base, end; /* page-aligned */
     unsigned long long flags;
@@ -155,8 +154,8 @@ static unsigned handle_in_current_context(struct cuda_hmem *self, const struct s
                                   span->flags);
 }
 
-/* In the memory's context or, if it has none, in its device's primary one if that is active; else
- * in whichever is current. */
+/* Exports in the memory's context; if it has none, in its device's primary one if that is active;
+ * else in the current one. */
 static unsigned handle_in_context(struct cuda_hmem *self, const struct cuda_lookup *at,
                                   struct span *span, int *fd)
 {
@@ -171,8 +170,8 @@ static unsigned handle_in_context(struct cuda_hmem *self, const struct cuda_look
     return result;
 }
 
-/* As handle_in_context(). Of claimed memory only the device is known; if the driver refuses as if
- * it wanted another context, the memory is asked for its own. */
+/* As handle_in_context(). For claimed memory only the device is known. If the driver refuses as if
+ * it needed another context, looks up the memory's own. */
 static int export_span(struct cuda_hmem *self, struct cuda_lookup *at, uint64_t addr,
                        struct span *span, int *fd, unsigned *result)
 {
@@ -219,11 +218,11 @@ static int export_range(struct cuda_hmem *self, uint64_t addr, size_t len,
     if (result)
         return fail_handle(self, range, flags, span.foreign, result);
     if (fd < 0)
-        return hmreg_fail(-EPROTO, "CUDA reports success and gives no dmabuf descriptor");
+        return hmreg_fail(-EPROTO, "CUDA reported success but returned no dmabuf descriptor");
     return dmabuf_take(fd, addr - span.base, len, out);
 }
 
-/* The claim's words for what cuda_lookup_range() finds out. The sort is not claimed. */
+/* Fills the range from the claim instead of cuda_lookup_range(). The sort is not claimed. */
 static int take_claim(struct cuda_hmem *self, const struct hmem_range *claim,
                       struct cuda_range *out)
 {

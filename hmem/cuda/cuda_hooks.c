@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Hooks on the driver's functions that end memory (core/patch/entry_hook.h), by which the vendor
- * reports the end of plain, managed and virtual memory. A function is hooked at each address by
- * which programs reach it: its symbols, and what cuGetProcAddress answers for each version and each
- * kind of default stream. Where one function that can end a kind of memory is not hooked, that kind
- * is not watched. Pinned host memory is watched for what the driver ends; that programs unmap what
- * they registered is the monitor's of host memory. Memory of stream-ordered pools is watched, and
- * hits ask besides: no query tells that of graphs apart, which ends at a launch. Not watched: what
- * is mapped from other processes, graphics or modules, which no query tells apart either.
+ * Hooks on the driver's functions that end memory (core/patch/entry_hook.h). Through them the
+ * vendor reports the end of plain, managed and virtual memory. A function is hooked at each address
+ * that programs can get: its symbols, and the results of cuGetProcAddress for each version and each
+ * kind of default stream. If a function that can end a kind of memory is not hooked, that kind is
+ * not watched. Pinned host memory is watched for ends by the driver; the monitor of host memory
+ * notices programs that unmap it. Memory of stream-ordered pools is watched, but hits ask too:
+ * memory of graphs ends at a launch, and no query distinguishes it. Not watched: memory from other
+ * processes, graphics or modules, which no query distinguishes either.
  *
- * A hooked call reports what it may end, makes the call, and reports the same again. The first
- * report ends cached regions before the addresses can be reused; the second ends the regions of
- * a get that raced with the call. The free of one allocation reports once (hmem/watched.h).
+ * A hook reports the memory that the call may end, makes the call, and reports again. The first
+ * report ends cached regions before the addresses can be reused; the second ends the regions of a
+ * get that raced with the call. The free of one allocation reports once (hmem/watched.h).
  *
  * A primary context ends with the last of its releases. CUDA does not say how many there will be;
  * so the hooks count, per device, a lower bound of the retains that are not released yet, and a
- * release that may be the last counts as the end of all memory. A green context retains the primary
- * one of a device which its end does not name: all bounds begin anew.
+ * release that may be the last counts as the end of all memory. A green context retains a device's
+ * primary context, but its end does not name the device: then all bounds begin anew.
  */
 #include "hmem/cuda/cuda.h"
 #include "hmem/hook_set.h"
@@ -30,11 +30,11 @@
 enum kind { PLAIN = 1, MANAGED = 2, VIRTUAL = 4, HOST = 8 };
 #define OF_CONTEXTS (PLAIN | MANAGED | VIRTUAL | HOST)
 
-/* What a call ends. */
+/* The memory that a call ends. */
 enum ends {
-    ENDS_ALLOCATION, /* the one that begins at the first argument */
-    ENDS_HOST,       /* the same, of pinned host memory */
-    ENDS_MAPPINGS,   /* between the first argument and that plus the second */
+    ENDS_ALLOCATION, /* the allocation that begins at the first argument */
+    ENDS_HOST,       /* the pinned host memory that begins at the first argument */
+    ENDS_MAPPINGS,   /* mappings in [first argument, first + second) */
     ENDS_ALL,
     ENDS_DEVICE,      /* all memory; and the device's retains */
     ENDS_GREEN,       /* all memory; and one retain of some device */
@@ -42,8 +42,8 @@ enum ends {
     RETAINS_PRIMARY,  /* nothing */
 };
 
-/* Memory of graphics, external memory and modules is not IPC's, so cuda_watch() refuses it: only
- * managed variables belong to modules. */
+/* cuda_watch() refuses memory of graphics, external memory and modules, since cuIpcGetMemHandle
+ * does; only managed variables belong to modules. */
 static const struct function {
     const char *name;
     enum ends ends;
@@ -67,7 +67,7 @@ static const struct function {
 };
 #define FUNCTIONS (sizeof(functions) / sizeof(functions[0]))
 
-/* The state of all, under hook_sets_lock() except for what is atomic. */
+/* The state of all hooks, under hook_sets_lock() except atomic fields. */
 static bool found;
 static atomic_bool placed;
 static struct watched watched_memory;
@@ -85,7 +85,7 @@ static unsigned (*primary_state)(int device, unsigned *flags, int *active);
 
 static struct primary {
     _Atomic long retains;  /* a lower bound */
-    _Atomic long changes;  /* calls that retained, released or reset it */
+    _Atomic long changes;  /* count of calls that retained, released or reset it */
     _Atomic long releases; /* under way */
 } primaries[DEVICES];
 
@@ -94,7 +94,7 @@ static struct primary *primary_of(uint64_t device)
     return (uint32_t)device < DEVICES ? &primaries[(uint32_t)device] : NULL;
 }
 
-/* True also if the driver does not say. */
+/* True also if the driver does not tell. */
 static bool is_inactive(uint64_t device)
 {
     unsigned flags = 0;
@@ -113,8 +113,8 @@ static bool begin_release(struct primary *primary)
     return atomic_fetch_sub(&primary->retains, 1) <= 1;
 }
 
-/* Corrects the bound: the context is gone, or is still retained. The latter only if no other
- * release is under way, and none begins: it would change the bound. */
+/* Corrects the bound after a release: to 0 if the context is gone, to 1 if it is still retained.
+ * The latter only if no other release is under way or begins, which would change the bound. */
 static void end_release(struct primary *primary, bool failed, bool gone)
 {
     long known;
@@ -129,7 +129,7 @@ static void end_release(struct primary *primary, bool failed, bool gone)
     atomic_fetch_sub(&primary->releases, 1);
 }
 
-/* The least that there may be. */
+/* Sets all bounds to 0, the least possible. */
 static void forget_retains(void)
 {
     for (int i = 0; i < DEVICES; i++)
@@ -160,7 +160,7 @@ static uint64_t page_of(uint64_t addr)
     return addr & ~(page - 1);
 }
 
-/* Reports what the call is about to end. Returns it, if it is one allocation. */
+/* Reports the memory that the call is about to end. Returns the range if it is one allocation. */
 static struct watched_extent before_call(enum ends ends, uint64_t first, uint64_t second)
 {
     switch (ends) {
@@ -221,7 +221,7 @@ static void after_call(enum ends ends, uint64_t first, uint64_t second, bool fai
             atomic_store(&primary->retains, 0);
         report_all();
         break;
-    case ENDS_GREEN: /* a release meanwhile may have set one that was this one's */
+    case ENDS_GREEN: /* a release meanwhile may have set the bound that this one set */
         forget_retains();
         report_all();
         break;
@@ -286,7 +286,8 @@ static void add_symbols(void *library, const struct function *row)
 typedef unsigned get_address(const char *name, void **out, int version, uint64_t flags,
                              unsigned *status);
 
-/* What programs of any age get, for each kind of default stream (flags 0 to 2). */
+/* Adds the addresses that programs of any CUDA version get, for each kind of default stream (flags
+ * 0 to 2). */
 static void add_addresses(get_address *get, const struct function *row, int driver)
 {
     const int versions[] = {2000,  3020,  4000,  6050,  7000,  8000,  9020,  10020, 11000,
@@ -326,8 +327,8 @@ static void find_all(struct cuda_hmem *self)
 
 static void describe(struct cuda_hmem *self)
 {
-    static const char always[] = "stream-ordered, graph and imported memory (no call names it when "
-                                 "it is freed)";
+    static const char always[] =
+        "stream-ordered, graph and imported memory (no hooked call frees it by its address)";
     unsigned kinds = atomic_load(&hooks.reported);
     const char *why = hook_set_why(&hooks, OF_CONTEXTS);
 
@@ -337,7 +338,7 @@ static void describe(struct cuda_hmem *self)
                       kinds & HOST ? "" : "pinned host, ", always, why[0] ? "; " : "", why);
 }
 
-/* With the lock held. */
+/* Caller holds the lock. */
 static void find_once(struct cuda_hmem *self)
 {
     if (found)
@@ -381,7 +382,7 @@ static unsigned reported_now(struct cuda_hmem *self)
 
 /* ---- watching --------------------------------------------------------------------------- */
 
-/* Only memory of cuMemAlloc can be named to other processes by IPC's older way. */
+/* cuIpcGetMemHandle accepts memory of cuMemAlloc only. */
 static bool is_of_alloc(struct cuda_hmem *self, uint64_t addr)
 {
     unsigned ipc = 0;
@@ -421,14 +422,14 @@ static unsigned kind_of(struct cuda_hmem *self, uint64_t addr, size_t len,
         return bounded && !is_of_pool(self, addr) ? MANAGED : 0;
     case CUDA_VIRTUAL:
         return is_mapped(self, addr) ? VIRTUAL : 0;
-    case CUDA_HOST: /* calls name it by its host address */
+    case CUDA_HOST: /* calls free it by its host address */
         return bounded && at->host == addr && page_of(at->start) == at->start ? HOST : 0;
     default:
         return 0;
     }
 }
 
-/* Memory that is of no kind which calls end by its address. */
+/* Why memory that no call frees by its address is not watched. */
 static const char *why_of_no_kind(const struct cuda_lookup *at)
 {
     if (at->sort == CUDA_HOST)
@@ -438,8 +439,9 @@ static const char *why_of_no_kind(const struct cuda_lookup *at)
            "call that names them, and no query tells them apart";
 }
 
-/* Memory of a stream-ordered pool ends in the calls that free plain memory, but for that of graphs:
- * hits ask, and yet a free ends the region. To ask after cuMemFreeAsync() is undefined. */
+/* Memory of a stream-ordered pool ends in the calls that free plain memory, except memory of
+ * graphs. So hits ask, and a free also ends the region, since asking after cuMemFreeAsync() is
+ * undefined. */
 static void watch_pooled(const struct hmem_range *range, unsigned kinds_now)
 {
     if (kinds_now & PLAIN)

@@ -2,12 +2,11 @@
  *
  * Queries the CUDA driver about an address or a range, on a thread that may have no context.
  *
- * One batch query answers most questions; of what is not CUDA memory it says type 0 and leaves the
- * range as it was. Some drivers answer no
- * attribute on a thread without a context: then everything is asked again in a device's primary
- * context that is active. If none is, no memory of the runtime API exists; what the CPU can read is
- * then the host's, and of the rest hmreg says that it cannot tell.
- * Plain device memory has a context. Device memory without one comes from a pool or is mapped into
+ * One batch query answers most questions; for other memory it returns type 0 and leaves the range
+ * unchanged. Some drivers answer no attribute on a thread without a context: then all is asked
+ * again in an active primary context of a device. If none is active, no memory of the runtime API
+ * exists: memory that the CPU can read is the host's, and for other memory the look-up fails. Plain
+ * device memory has a context. Device memory without one comes from a pool or is mapped into
  * reserved addresses; for the latter, RANGE_START and RANGE_SIZE describe the reservation, and only
  * the MAPPING attributes or cuMemGetAddressRange describe the mapped segment. cuMemGetAddressRange
  * needs a current context, so it is tried second.
@@ -17,7 +16,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* The batch query's answers in the vendor's types; zero: no answer. */
+/* Answers of the batch query in the vendor's types; zero: no answer. */
 struct answers {
     struct cuda_context *context;
     void *host;
@@ -44,13 +43,13 @@ static unsigned ask_batch(struct cuda_hmem *self, uint64_t addr, struct answers 
                                         addr);
 }
 
-/* Results that mean "not CUDA memory", including that of a process that never used CUDA. */
+/* Results that mean "not CUDA memory", also in a process that never used CUDA. */
 static bool says_unknown(unsigned result)
 {
     return result == CUDA_INVALID_VALUE || result == CUDA_NOT_INITIALIZED;
 }
 
-/* Virtual memory may be on the host; without a context the driver says little about other host
+/* Virtual memory may be on the host; without a context the driver reports little about other host
  * memory. */
 static int host_sort(struct cuda_hmem *self, uint64_t addr, struct answers *found)
 {
@@ -116,7 +115,7 @@ static int lookup_in_current_context(struct cuda_hmem *self, uint64_t addr, stru
         rc = find_sort(self, addr, &found);
     if (rc)
         return rc;
-    /* Every caller gives the address of its own. NOLINTNEXTLINE(clang-analyzer-core.*) */
+    /* Every caller passes a valid pointer. NOLINTNEXTLINE(clang-analyzer-core.*) */
     *out = (struct cuda_lookup){
         .sort = found.sort,
         .context = found.context,
@@ -125,7 +124,7 @@ static int lookup_in_current_context(struct cuda_hmem *self, uint64_t addr, stru
         .device =
             found.ordinal >= 0 && found.ordinal < self->base.device_count ? found.ordinal : -1,
         .start = found.start,
-        /* Without a context the range may be that of a pool. */
+        /* The range may be a pool's if the memory has no context. */
         .size = found.context || found.sort == CUDA_VIRTUAL ? found.size : 0,
     };
     return 0;
@@ -150,7 +149,7 @@ static int ask_in_current_context(struct cuda_hmem *self, const struct question 
                            : lookup_in_current_context(self, question->addr, question->lookup);
 }
 
-/* No context is active that could be asked in. */
+/* Decides without an active context. */
 static int without_context(uint64_t addr)
 {
     char byte;
@@ -165,7 +164,7 @@ static int without_context(uint64_t addr)
                       addr);
 }
 
-/* -CUDA_NO_CONTEXT: no context is active, and the CPU reads the memory. */
+/* -CUDA_NO_CONTEXT: no context is active, and the CPU can read the memory. */
 static int ask(struct cuda_hmem *self, const struct question *question)
 {
     int rc = ask_in_current_context(self, question);
@@ -240,12 +239,12 @@ static int check_tail(struct cuda_hmem *self, uint64_t addr, size_t len,
     if (rc || last.id == first->id)
         return rc;
     return vendor_fail_leaves(addr, len, addr + len - 1,
-                              "the last byte is not of the allocation of the first");
+                              "the first and the last byte are in different allocations");
 }
 
-/* May memory of a pool be a graph's? That has an address which is fixed when a node is added, and
- * other memory at each launch; CUDA promises no answer that changes with it. What a driver without
- * the call has is no graph's. */
+/* May memory of a pool be a graph's? A graph's address is fixed when a node is added, but has other
+ * memory at each launch, and CUDA promises no answer that changes with it. A driver without the
+ * call has no graph memory. */
 static bool may_be_graphs(struct cuda_hmem *self, const struct cuda_lookup *at)
 {
     unsigned long long reserved = 0;
@@ -294,8 +293,8 @@ static void range_add(struct cuda_range *range, const struct cuda_lookup *at,
     range->identity = named ? cuda_virtual_identity(range->identity, &range->first, segment) : 0;
 }
 
-/* Describes what is mapped at next, where the segment before it ends. An identity needs neither its
- * device nor its properties: two questions are enough where the reservation goes on. */
+/* Describes the segment at next, where the last one ends. An identity needs neither device nor
+ * properties, so two questions suffice if the reservation continues. */
 static int next_segment(struct cuda_hmem *self, uint64_t next, bool prop,
                         const struct cuda_range *range, struct cuda_lookup *at,
                         struct cuda_segment *out)

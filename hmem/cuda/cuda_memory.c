@@ -14,8 +14,8 @@ static bool has_place(const struct cuda_lookup *at)
     return at->context || at->device >= 0;
 }
 
-/* Selects the context to copy in: that of the side on a device, else that of pinned host memory.
- * Virtual memory on the host belongs to no device: device 0 serves as well as any. */
+/* Selects the context to copy in: of the side on a device, else of pinned host memory. Virtual
+ * memory on the host belongs to no device: device 0 is as good as any. */
 static struct cuda_lookup side_of(const struct cuda_lookup *dst, const struct cuda_lookup *src)
 {
     bool by_dst = dst->sort >= CUDA_MANAGED && (has_place(dst) || !has_place(src));
@@ -29,8 +29,8 @@ static struct cuda_lookup side_of(const struct cuda_lookup *dst, const struct cu
     return side;
 }
 
-/* In a stream of its own, as the legacy stream would break the capture of any other to a graph. So
- * it waits for no other work of the application's. */
+/* Copies in a new stream: the legacy stream would break the capture of other streams to a graph. So
+ * the copy waits for no other work of the application. */
 static unsigned copy_now(struct cuda_hmem *self, uint64_t dst, uint64_t src, size_t len)
 {
     struct cuda_stream *stream = NULL;

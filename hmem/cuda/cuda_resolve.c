@@ -30,8 +30,8 @@ static uint64_t host_address(const struct cuda_range *range, enum hmreg_mem_kind
     return range->first.host;
 }
 
-/* Does CUDA say that it allocated this host memory? By its documentation it gives no flags of what
- * it has only registered (cuMemHostRegister), whose pages are the program's. */
+/* Did CUDA allocate this host memory? By its documentation it returns no flags for memory that it
+ * only registered (cuMemHostRegister), whose pages are the program's. */
 static bool has_flags(struct cuda_hmem *self, const struct cuda_lookup *at)
 {
     void *addr = (void *)(uintptr_t)at->host;
@@ -72,7 +72,7 @@ static int resolve(struct cuda_hmem *self, uint64_t addr, size_t len, struct hme
         .host_addr = host_address(&range, kind, addr),
         .allocated = kind == HMREG_MEM_HOST_PINNED && range.first.sort == CUDA_VIRTUAL,
         .allocated_if_unnamed = has_flags(self, &range.first),
-        .exportable = !cuda_export_unsure(&range) && cuda_exportable(self, &range, &why) == 0,
+        .exportable = !cuda_export_may_fail(&range) && cuda_exportable(self, &range, &why) == 0,
     };
     return 0;
 }
@@ -101,8 +101,8 @@ int cuda_identity(struct hmem *hmem, uint64_t addr, size_t len, uint64_t *out)
     return 0;
 }
 
-/* A query of a pointer breaks no capture, so that the mode stays as it is.
- * An allocation's id at its address says that it is the same, and so its bounds are. */
+/* A pointer query breaks no capture, so the mode stays unchanged. An equal id at the address proves
+ * that the allocation, and so its bounds, are unchanged. */
 static bool has_id(struct cuda_hmem *self, uint64_t addr, uint64_t id)
 {
     unsigned long long now = 0;

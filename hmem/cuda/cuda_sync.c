@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Has the driver's synchronous calls finish before they return. Plain memory has an attribute for
- * it. The driver refuses that of virtual memory and of pools: there contexts have a flag, of CUDA
- * 12.1 and later, which is set in the calling thread's context and in the device's primary one,
- * for all that is written in them. The driver takes locks of its own when it is first set, so that
- * registrations set it, and queries of pointers never do.
+ * Makes the driver's synchronous calls finish before they return (sync_memops). Plain memory has an
+ * attribute for it, which the driver refuses for virtual memory and pools. For these, contexts have
+ * a flag since CUDA 12.1. It is set in the calling thread's context and in the device's primary
+ * one, for all writes in them. Setting it first takes locks of the driver, so registrations set it,
+ * but queries of pointers never do.
  */
 #include "hmem/cuda/cuda.h"
 
-/* In the current context. */
+/* Sets the flag of the current context. */
 static unsigned set_flag(struct cuda_hmem *self)
 {
     unsigned flags = 0;
@@ -48,7 +48,7 @@ static int sync_contexts(struct cuda_hmem *self, uint64_t addr, int device)
 
     if (!self->api.context_flags || !self->api.set_context_flags)
         return hmreg_fail(-EOPNOTSUPP,
-                          "sync_memops is on, and this driver of CUDA %d.%d has it for memory of "
+                          "sync_memops is on, but this driver of CUDA %d.%d has it for memory of "
                           "cuMemAlloc only: virtual memory and pools need 12.1 or later",
                           self->version / 1000, self->version % 1000 / 10);
     result = set_flags(self, device);

@@ -58,8 +58,8 @@ static void read_dmabuf_support(struct rocr_hmem *self)
     self->dmabuf = supported;
 }
 
-/* Runtime 6.1, build 1.13, is the last that is known to start again after its last user has shut it
- * down. 6.4, build 1.15, does not: its next user gets HSA_STATUS_ERROR_OUT_OF_RESOURCES. */
+/* Runtime 6.1, build 1.13, is the last known one that starts again after its last user has shut it
+ * down. In 6.4, build 1.15, the next user gets HSA_STATUS_ERROR_OUT_OF_RESOURCES. */
 static bool build_starts_once(const char *build)
 {
     unsigned major = 0, minor = 0;
@@ -90,13 +90,12 @@ static int check_process(void)
 
     if (!process || process == getpid())
         return 0;
-    return hmreg_fail(-ENODEV,
-                      "ROCm is in use in process %d, of which this one is a child; "
-                      "it works in one of them only",
-                      (int)process);
+    return hmreg_fail(
+        -ENODEV, "ROCm is in use in process %d, this one's parent; it works in one of them only",
+        (int)process);
 }
 
-/* The next user of a runtime that starts once may be the application. */
+/* A runtime that starts only once stays open: its next user may be the application. */
 static void leave(const struct rocr_hmem *self)
 {
     if (!self->starts_once)

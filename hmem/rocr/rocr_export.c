@@ -5,8 +5,8 @@
  * from the start (the runtime supports no other), so the offset in the descriptor equals the
  * offset in the mapping.
  *
- * A claimed range costs the same one question as any other: whether the memory is imported or
- * mapped is not claimed, and decides which call exports it. The wrong one crashes the runtime.
+ * A claimed range costs one question, like any other: the claim does not tell whether the memory is
+ * imported or mapped, which decides the call that exports it. The wrong call crashes the runtime.
  */
 #include "core/base/dmabuf.h"
 #include "hmem/rocr/rocr.h"
@@ -57,7 +57,7 @@ static int export_allocated(struct rocr_hmem *self, uint64_t addr, size_t len,
                             struct hmreg_dmabuf *out)
 {
     int vendors = -1, own;
-    uint64_t offset = 0; /* of addr, not of its allocation's base */
+    uint64_t offset = 0; /* offset of addr, not of its allocation's base */
     hsa_status_t status;
     int rc = check_exportable(self, info);
 

@@ -13,7 +13,7 @@ static int check_answer(struct rocr_hmem *self, hsa_status_t status, uint64_t ad
                   : 0;
 }
 
-/* The runtime counts the address at which a reservation ends as a part of it. */
+/* The runtime counts the end address of a reservation as part of it. */
 static bool is_its_end(const struct rocr_pointer_info *reserved, uint64_t addr)
 {
     return reserved->host_base && reserved->len &&
@@ -41,7 +41,7 @@ int rocr_lookup(struct rocr_hmem *self, uint64_t addr, struct rocr_pointer_info 
         if (rocr_virtual_is_mapped(self, addr))
             return hmreg_fail(-EOPNOTSUPP,
                               "%#" PRIx64 " is memory of HSA's virtual memory API: this runtime "
-                              "tells nothing about its mapping; a newer one does",
+                              "does not describe its mapping: use a newer one",
                               addr);
         if (!info->registered || is_its_end(info, addr))
             return -HMEM_NOT_MINE;
@@ -73,7 +73,7 @@ int rocr_ask_agents(struct rocr_hmem *self, uint64_t addr, hsa_agent_t **agents,
 }
 
 /* Imported memory may belong to a device that this process does not see (ROCR_VISIBLE_DEVICES).
- * The first GPU that it is mapped on then counts as its owner, as in the runtime's own copies. */
+ * Then the first GPU that it is mapped on counts as its owner, as in the runtime's own copies. */
 static int find_stand_in(struct rocr_hmem *self, uint64_t addr, const struct rocr_agent **out)
 {
     const struct rocr_agent *found = NULL;

@@ -40,8 +40,8 @@ static int side_at(struct rocr_hmem *self, uint64_t addr, struct side *out)
     return 0;
 }
 
-/* For a copy, the runtime locks host memory that it does not know. It assumes that memory it knows
- * is mapped on the GPU; if it is not, the GPU's access faults and kills the process. */
+/* For a copy the runtime locks host memory that it does not know. Known memory it assumes to be
+ * mapped on the GPU; if that is wrong, the GPU's access faults and the process is killed. */
 static int is_unreachable(struct rocr_hmem *self, const struct side *host,
                           const struct rocr_agent *gpu, bool *out)
 {

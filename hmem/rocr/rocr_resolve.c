@@ -18,9 +18,9 @@ static struct alloc_ids allocations = ALLOC_IDS_INITIALIZER;
 
 /* ---- identity ------------------------------------------------------------------------ */
 
-/* The runtime has removed the allocation from its list, and will free the address for reuse after
- * its callbacks have returned. The id ends before the report: a get that finds the id alive
- * publishes its entry, or at least enters it as pending, before the report, which then ends it. */
+/* The runtime has removed the allocation from its list, and frees the address for reuse after its
+ * callbacks have returned. The id ends before the report: a get that finds the id alive publishes
+ * its entry, or at least enters it as pending, before the report, which then ends it. */
 static void on_end(void *addr, void *arg)
 {
     struct alloc_id *slot = arg;
@@ -143,7 +143,7 @@ int rocr_resolve(struct hmem *self, uint64_t addr, size_t len, struct hmem_range
     return vendor_resolved(resolve((struct rocr_hmem *)self, addr, len, out));
 }
 
-/* Until the callback runs, the allocation is unchanged: no call into the runtime is needed. */
+/* No call into the runtime: until the callback runs, the allocation is unchanged. */
 int rocr_identity(struct hmem *self, uint64_t addr, size_t len, uint64_t *out)
 {
     struct hmem_range range;

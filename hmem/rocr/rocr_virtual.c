@@ -3,11 +3,11 @@
  * Memory of HSA's virtual memory API: physical memory (a handle) mapped into reserved addresses.
  *
  * The runtime reports that an address is mapped and how long the mapping is, but not where the
- * mapping begins. It can confirm a guess: it retains a handle only at the exact start of a mapping,
- * so a start that it accepts, with a length that reaches the address, is correct. Guesses are few,
- * since some runtimes retain without a lock, beside the application's own mapping: the address
- * itself; the start that follows if the mappings below are as long as this one, or if something
- * else is there; then large pages below. If none is accepted we refuse the memory, since with a
+ * mapping begins. It can confirm a guess: it retains a handle only at the exact start of a mapping.
+ * So a start is correct if the runtime accepts it and the length reaches the address. Some runtimes
+ * retain without a lock, concurrently with the application's own mapping, so guesses are few: the
+ * address itself; the start computed from mappings below of equal length, or from the end of
+ * something else there; then large pages below. If none is accepted we refuse the memory: with a
  * wrong start a descriptor would refer to other bytes.
  *
  * Mappings have no identity: nothing here is cached.
@@ -83,8 +83,9 @@ static bool is_alike(struct rocr_hmem *self, uint64_t addr, size_t len)
            found.len == len;
 }
 
-/* Guesses where the mapping at addr begins: how far down the addresses are alike, by doubling and
- * then halving the distance; mappings alike are as far apart as they are long. */
+/* Guesses the start of the mapping at addr. Searches, by doubling and then halving the distance,
+ * how far down addresses are in mappings of equal length; such mappings are as far apart as they
+ * are long. */
 static uint64_t guess(struct rocr_hmem *self, uint64_t addr, size_t len, uint64_t page)
 {
     uint64_t alike = 0, other = len, middle; /* distances below addr */
@@ -112,11 +113,12 @@ int rocr_virtual_bounds(struct rocr_hmem *self, uint64_t addr, struct rocr_point
         (len > page && reaches(self, guess(self, at, len, page), addr, info)) ||
         search(self, addr, len, info))
         return 0;
-    return hmreg_fail(-EOPNOTSUPP,
-                      "%#" PRIx64 " is memory of HSA's virtual memory API: the runtime does not "
-                      "tell where its mapping begins, and it was not found: register it from the "
-                      "start of the mapping",
-                      addr);
+    return hmreg_fail(
+        -EOPNOTSUPP,
+        "%#" PRIx64
+        " is memory of HSA's virtual memory API: the runtime does not report where its mapping "
+        "begins, and hmreg did not find it: register it from the start of the mapping",
+        addr);
 }
 
 static bool agent_may(struct rocr_hmem *self, uint64_t addr, const struct rocr_agent *agent,

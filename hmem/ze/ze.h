@@ -46,7 +46,7 @@ struct ze_api {
 struct ze_driver {
     ze_driver_handle_t handle;
     ze_context_handle_t context; /* ours */
-    bool counts_tiles;           /* it reports how many handles memory is spread over */
+    bool counts_tiles;           /* the driver reports over how many handles memory is spread */
     atomic_int library;          /* ze_hooks.c's number of it, or one of these: */
 };
 #define ZE_LIBRARY_UNASKED 0
@@ -65,7 +65,7 @@ struct ze_hmem {
     struct ze_driver *drivers;
     unsigned driver_count;
     struct ze_device *devices;
-    atomic_bool contexts_asked; /* whether they see each other's memory */
+    atomic_bool contexts_asked; /* whether contexts see each other's memory */
     atomic_bool hooks_found, hooks_placed;
 };
 
@@ -96,7 +96,7 @@ const char *ze_result_name(struct hmem *self, int64_t result); /* NULL: success,
 
 /* ---- our contexts (ze_context.c) ----------------------------------------------------------- */
 
-/* Destroys a context of ours that has no memory: no memory ends by that. Returns what the hook of
+/* Destroys a context of ours without memory, so no memory ends. Returns what the hook of
  * zeContextDestroy passed to ze_destroys_ours(); NULL: no hook ran. */
 void *ze_destroy_context(struct ze_hmem *self, ze_context_handle_t context);
 /* Is this thread inside ze_destroy_context()? */
@@ -106,7 +106,7 @@ bool ze_destroys_ours(void *by);
 
 /* -ENODEV, -EIO, -ENOMEM. */
 int ze_list_devices(struct ze_hmem *self);
-/* Completes the runtime's description by what it takes memory to know. */
+/* Completes the runtime's description with facts that need an allocation. */
 void ze_complete(struct hmem *self);
 /* The index of a device of this driver, also for a handle that is not in the list; -1: unknown. */
 int ze_device_index(struct ze_hmem *self, const struct ze_driver *driver,
@@ -126,10 +126,11 @@ bool ze_is_reserved(struct ze_hmem *self, const struct ze_driver *driver, uint64
 
 /* ---- the end of memory (ze_hooks.c) -------------------------------------------------------- */
 
-/* Finds the drivers' functions that end memory and tries, without hooking them, whether they can be
- * hooked; says in the runtime's description which memory's end is not reported. */
+/* Finds the drivers' functions that end memory, and tests whether they can be hooked, without
+ * hooking them. Adds to the runtime's description the memory whose end is not reported. */
 void ze_hooks_find(struct ze_hmem *self);
-/* hmem.h's; the first call of either places the hooks, which serve the process and stay. */
+/* The operations of hmem.h. The first call of either places the hooks, which serve the process and
+ * stay. */
 void ze_prepare_watch(struct hmem *self);
 bool ze_watch(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
               const char **why);

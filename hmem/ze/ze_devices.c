@@ -88,8 +88,8 @@ static void read_pci(struct ze_hmem *self, ze_device_handle_t device, struct hmr
     out->valid = 1;
 }
 
-/* Also where the result is that of a runtime that has shut down: drivers of other devices than GPUs
- * answer so. */
+/* Never -ESHUTDOWN: drivers of other devices than GPUs return the result of a runtime that has shut
+ * down. */
 static int fail_driver(struct ze_hmem *self, ze_result_t result, const char *call, unsigned driver)
 {
     return hmreg_fail_vendor(list_errno(result), "ze", result, ze_result_name(&self->base, result),
@@ -217,14 +217,14 @@ static void describe(struct ze_hmem *self)
     }
     if (without_pci)
         vendor_lacks(&self->base,
-                     "%u of %u devices tell no PCI address (zeDevicePciGetPropertiesExt)",
+                     "%u of %u devices report no PCI address (zeDevicePciGetPropertiesExt)",
                      without_pci, self->base.device_count);
     if (without_export)
         vendor_lacks(&self->base, "%u of %u devices export no dmabuf", without_export,
                      self->base.device_count);
 }
 
-/* Another driver's devices are used without it. The error stays recorded. */
+/* Leaves the driver out; other drivers' devices are used. The error stays recorded. */
 static void leave_out(struct ze_hmem *self, unsigned number)
 {
     struct ze_driver *driver = &self->drivers[number];
@@ -271,8 +271,8 @@ int ze_list_devices(struct ze_hmem *self)
 
 /* ---- what takes memory to know ------------------------------------------------------------ */
 
-/* Does our context know memory of another context? Tested with host memory, for which a
- * driver may start a pool: so not before the description is asked for. */
+/* Does our context know memory of another context? The test allocates host memory, for which a
+ * driver may start a pool, so it runs only when the description is requested. */
 static bool sees_other_contexts(struct ze_hmem *self, const struct ze_driver *driver)
 {
     ze_host_mem_alloc_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC};
@@ -293,7 +293,7 @@ static bool sees_other_contexts(struct ze_hmem *self, const struct ze_driver *dr
     return sees;
 }
 
-/* Once, by the first thread that asks; others that ask meanwhile may miss it. */
+/* Runs once, on the first thread that asks; others that ask meanwhile may miss the result. */
 void ze_complete(struct hmem *hmem)
 {
     struct ze_hmem *self = (struct ze_hmem *)hmem;

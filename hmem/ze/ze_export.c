@@ -51,7 +51,7 @@ static int fail_unknown(const struct ze_lookup *found)
                       found->base);
 }
 
-/* What the driver says of the memory, with the descriptor that it keeps. */
+/* The driver's description of the memory, with the descriptor that it keeps. */
 struct answer {
     ze_result_t result;
     ze_memory_type_t type;
@@ -73,7 +73,8 @@ static struct answer ask(struct ze_hmem *self, const struct ze_lookup *found)
                            exported.fd};
 }
 
-/* Is the memory still the same, and the descriptor its? Else it may be of any file. */
+/* Is the allocation unchanged, and the descriptor still its own? Else the descriptor may be of any
+ * file. */
 static int check_not_freed(struct ze_hmem *self, const struct ze_lookup *found, int fd)
 {
     struct answer now = ask(self, found);

@@ -6,9 +6,9 @@
  * loader and its layers, but they export other functions that a driver does not. A driver may also
  * export the functions themselves, at other addresses than its tables name.
  *
- * Which library is a driver's shows when the hooks are in place: we make a context of the driver
- * and destroy it, through the loader, and the hook of zeContextDestroy that runs is the library's.
- * Memory of a driver whose library was not found so is not watched.
+ * The placed hooks show which library is a driver's: we make a context of the driver and destroy
+ * it, through the loader, and the hook of zeContextDestroy that runs is the library's. Memory of a
+ * driver whose library was not found so is not watched.
  *
  * Drivers free the allocation that an address lies in, whichever address of it they are given: an
  * import of a pool's piece is closed so. So the hook asks the driver where the allocation begins.
@@ -32,11 +32,11 @@
 
 enum kind { ALLOCATED = 1, VIRTUAL = 2 };
 
-/* What a call ends, by its arguments. */
+/* The memory that a call ends, by its arguments. */
 enum ends {
-    ENDS_SECOND, /* the allocation that the second argument lies in */
+    ENDS_SECOND, /* the allocation that contains the second argument */
     ENDS_THIRD,  /* the third */
-    ENDS_RANGE,  /* the mappings between the second argument and that plus the third */
+    ENDS_RANGE,  /* mappings in [second argument, second + third) */
     ENDS_VIRTUAL,
     ENDS_ALL,
     ENDS_CONTEXT, /* all memory */
@@ -79,8 +79,8 @@ static const struct function {
 
 /* A driver's. */
 static struct library {
-    struct hook_set set; /* first: a set is its library's */
-    void *handle;        /* held, with the hooks in it */
+    struct hook_set set; /* first: the set leads to its library */
+    void *handle;        /* kept loaded, with the hooks in it */
     ze_pfnMemGetAddressRange_t address_range;
     char name[64];
 } libraries[LIBRARIES];
@@ -90,7 +90,7 @@ static struct watched watched_memory;
 
 /* ---- calls ------------------------------------------------------------------------------ */
 
-/* Where the allocation begins that an address lies in. False: the driver does not say. */
+/* The start of the allocation that contains an address. False: the driver does not report it. */
 static bool find_beginning(struct hook_set *set, unsigned long context, uint64_t *addr)
 {
     const struct library *library = (struct library *)set;
@@ -122,7 +122,7 @@ static unsigned long free_memory(struct hook_set *set, hook_call *original,
     return result;
 }
 
-/* What another call than of free_memory() ends. */
+/* The memory that a call ends, except calls of free_memory(). */
 static struct watched_extent ended_by(struct hook_set *set, unsigned ends,
                                       const unsigned long arguments[4])
 {
@@ -141,7 +141,7 @@ static struct watched_extent ended_by(struct hook_set *set, unsigned ends,
     return watched_all(&watched_memory);
 }
 
-/* Of memory that was watched during the call, too. */
+/* Reports again, for memory that was watched during the call. */
 static unsigned long make_call(struct hook_set *set, unsigned ends, hook_call *original,
                                const unsigned long arguments[4])
 {
@@ -172,8 +172,8 @@ static bool defines(const struct module *module, const char *name)
     return module_function(module, name, 0);
 }
 
-/* Drivers alone: not a layer (zelLoaderGetVersion) and not the loader. Nothing may be loaded or
- * closed meanwhile, so the libraries are opened later. */
+/* Collects drivers only, neither layers (zelLoaderGetVersion) nor the loader. No library may be
+ * loaded or closed meanwhile, so they are opened later. */
 static int look_for_driver(const struct module *module, void *arg)
 {
     struct names *names = arg;
@@ -187,7 +187,7 @@ static int look_for_driver(const struct module *module, void *arg)
     return names->count == LIBRARIES;
 }
 
-/* A symbol of the library itself, not of one that it needs. */
+/* A symbol of the library itself, not of its dependencies. */
 static void *symbol_of(void *library, const char *name)
 {
     void *found = dlsym(library, name);
@@ -217,8 +217,8 @@ static const char *read_table(void *library, const char *name, void *table[TABLE
     return result ? "the driver refuses" : NULL;
 }
 
-/* The hooks of functions that free ask it. False: it is not there, and allocations are not
- * reported. */
+/* Finds zeMemGetAddressRange, which hooks of freeing functions call. False: the driver lacks it,
+ * and allocations are not reported. */
 static bool find_address_range(struct library *library)
 {
     static const char name[] = "zeGetMemProcAddrTable";
@@ -235,7 +235,7 @@ static bool find_address_range(struct library *library)
     return true;
 }
 
-/* What a driver lacks needs no hook. */
+/* A function that the driver lacks needs no hook. */
 static void add_functions(struct library *library)
 {
     unsigned kinds = find_address_range(library) ? ALLOCATED | VIRTUAL : VIRTUAL;
@@ -306,7 +306,7 @@ static void describe(struct ze_hmem *self)
             vendor_unreported(&self->base, "memory of driver %u, whose library is not found", i);
 }
 
-/* With the lock held. Once for each start of the runtime, which may have loaded drivers. */
+/* Call once for each start of the runtime, which may have loaded drivers. Caller holds the lock. */
 static void find_once(struct ze_hmem *self)
 {
     struct names names = {.count = 0};
@@ -348,7 +348,8 @@ static int find_library(struct ze_hmem *self, const struct ze_driver *driver)
     return found ? (int)(found - libraries) + 1 : ZE_LIBRARY_UNKNOWN;
 }
 
-/* Places all hooks, also those that other code has changed. False: another thread is at it. */
+/* Places all hooks, also those that other code has changed. False: another thread is placing
+ * hooks. */
 static bool place_all(struct ze_hmem *self)
 {
     if (!hook_sets_lock())
@@ -387,8 +388,8 @@ static unsigned reported_now(struct ze_hmem *self, struct ze_driver *driver)
 
 /* ---- watching --------------------------------------------------------------------------- */
 
-/* Drivers refuse the question for memory in no reservation; after any other failure it may be of
- * either kind. */
+/* Drivers refuse the query for memory outside of reservations; after any other failure the kind is
+ * unknown. */
 static unsigned kind_of(struct ze_hmem *self, const struct ze_lookup *found)
 {
     ze_memory_access_attribute_t access;

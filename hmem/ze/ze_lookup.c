@@ -41,9 +41,9 @@ static bool was_freed(struct ze_hmem *self, uint64_t addr, const struct ze_looku
            (now.type == ZE_MEMORY_TYPE_UNKNOWN || now.id != found->id);
 }
 
-/* Reads the allocation's range. Freed memory in a driver's pool still has a type, but no range; so
- * have the bytes that an allocation there is rounded up by, whose range is the allocation's and
- * ends before them. -EAGAIN: the memory was freed meanwhile. */
+/* Reads the allocation's range. Freed memory in a driver's pool still has a type, but no range. The
+ * bytes that round an allocation up have a type too; their range is the allocation's, which ends
+ * before them. -EAGAIN: the memory was freed meanwhile. */
 static int measure(struct ze_hmem *self, uint64_t addr, struct ze_lookup *found)
 {
     void *base = NULL;
@@ -110,7 +110,7 @@ bool ze_is_reserved(struct ze_hmem *self, const struct ze_driver *driver, uint64
            !self->api.virtual_access(driver->context, ze_address(base), len, &access, &reserved);
 }
 
-/* Appends the mapping that begins at the end of what was found so far. */
+/* Appends the mapping that begins at the end of the range found so far. */
 static int add_mapping(struct ze_hmem *self, uint64_t addr, size_t len, struct ze_lookup *found)
 {
     uint64_t end = found->base + found->len;
@@ -133,7 +133,7 @@ static int add_mapping(struct ze_hmem *self, uint64_t addr, size_t len, struct z
     return 0;
 }
 
-/* -EFAULT if the driver has reserved the address. Drivers refuse the question for any other. */
+/* -EFAULT if the driver has reserved the address; for others drivers refuse the query. */
 static int check_driver(struct ze_hmem *self, const struct ze_driver *driver, uint64_t addr)
 {
     ze_memory_access_attribute_t access;
@@ -153,7 +153,7 @@ static int check_driver(struct ze_hmem *self, const struct ze_driver *driver, ui
     return ze_fail(self, -EIO, result, "zeVirtualMemGetAccessAttribute(%#" PRIx64 ") failed", addr);
 }
 
-/* Of an address that no driver knows. -HMEM_NOT_MINE, -EFAULT, -EIO. */
+/* The error for an address that no driver knows: -HMEM_NOT_MINE, -EFAULT, -EIO. */
 static int check_not_reserved(struct ze_hmem *self, uint64_t addr)
 {
     int rc = 0;

@@ -20,24 +20,26 @@
 /* Changes under way that are listed one by one; with more, all memory counts as changing. */
 #define MAX_CHANGING 16
 
-/* Ranges are charged to users by so many at a time, the first when a process sets up a file: as
- * many as it has in any case.
+/* Ranges are charged to users in lots of CHARGE, the first when a process sets up a file: so many
+ * each process has in any case.
  */
 #define CHARGE 512
 
 struct users;
 struct watched;
 
-/* An address space: one for all files that it has set up, so that a change costs one callback. */
+/* An address space. It is shared by all files that it has set up, so that a change costs one
+ * callback.
+ */
 struct space {
 	struct mmu_notifier notifier;
 	struct users *users; /* who are charged */
 
-	/* Guards all below, and the ranges of the files. Inside it only the users' lock and a
+	/* Guards all below, and the ranges of the files. Under it only the users' lock and a
 	 * workqueue's are taken.
 	 */
 	spinlock_t lock;
-	struct rb_root_cached tree; /* what is watched, and not counted yet */
+	struct rb_root_cached tree; /* watched ranges that were not counted yet */
 	u32 files, slots;
 	u32 watched, charged; /* ranges; CHARGE or a multiple */
 	struct {
@@ -45,7 +47,7 @@ struct space {
 	} changing[MAX_CHANGING];
 	unsigned int changing_count, unlisted;
 
-	wait_queue_head_t quiet; /* for the end of changes */
+	wait_queue_head_t quiet; /* waits for the end of changes */
 };
 
 /* The ranges of a file. */
@@ -53,7 +55,7 @@ struct ranges {
 	struct space *space;
 	u32 slots;
 
-	/* Shared with the process, which can only read it. */
+	/* Shared with the process, read-only there. */
 	struct hmreg_counter_page *page;
 	u64 *slot;
 	struct hmreg_counter_change *ring;
@@ -72,26 +74,27 @@ void ranges_exit(void);
 
 /* The bytes of a page for so many slots, a power of two. */
 size_t ranges_bytes(u32 slots);
-/* page: zeroed, of ranges_bytes(slots). Counts changes of current's address space from now on, and
- * wakes `counted`. -EDQUOT: its files would have more than `most` slots; users_charge()'s.
+/* Counts changes of current's address space from now on, and wakes `counted`. page: zeroed,
+ * ranges_bytes(slots) long. -EDQUOT: the space's files would have more than `most` slots; or an
+ * error of users_charge().
  */
 int ranges_open(struct ranges *ranges, u32 slots, u32 most, void *page, wait_queue_head_t *counted);
-/* The address space may have ended. Nothing is counted in the page afterwards. */
+/* Ends the counting in the page. The address space may have ended already. */
 void ranges_close(struct ranges *ranges);
 
-/* Fills in the range's slot and seq. -EDQUOT: users_charge()'s; -EINTR: a fatal signal came while
- * it waited.
+/* Fills in the range's slot and seq. -EDQUOT: from users_charge(); -EINTR: a fatal signal came
+ * during the wait.
  */
 int ranges_watch(struct ranges *ranges, struct hmreg_counter_range *range);
 int ranges_unwatch(struct ranges *ranges, u32 slot);
 
 void users_init(void);
-/* The users that current's watches are charged to; NULL: no memory. */
+/* The users to charge for current's watches; NULL: no memory. */
 struct users *users_get(void);
 void users_put(struct users *users);
 
-/* CHARGE ranges more. -EDQUOT: one of them would have more than max_user_slots, of which the last
- * quarter is kept for address spaces that have none yet.
+/* Charges CHARGE more ranges. -EDQUOT: one of the users would have more than max_user_slots. The
+ * last quarter is reserved for address spaces that have none yet.
  */
 int users_charge(struct users *users, bool first);
 void users_uncharge(struct users *users);

@@ -35,7 +35,7 @@ struct counter {
 	unsigned int page_count;
 	void *mapped; /* the pages, by the kernel's address */
 	struct ranges ranges;
-	wait_queue_head_t counted; /* for `generation` to grow, or the file to be set up */
+	wait_queue_head_t counted; /* waits for `generation` to grow, or the file's set-up */
 	u64 seen;		   /* the generation that read(2) returned last */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * /dev/hmreg: tells a process of changes of its memory, before they can be seen. One open file
+ * /dev/hmreg: reports changes of its memory to a process, before they can be seen. One open file
  * serves the address space that opened it.
  *
  *     fd = open("/dev/hmreg", O_RDWR | O_CLOEXEC);
@@ -15,13 +15,13 @@
  * The first change that takes pages of a watched range away adds 1 to the range's slot, writes to
  * the ring which part of the range it concerns, and then increments `generation`, all before the
  * kernel takes the first page. From then on the range is not watched; its slot stays its own until
- * it is unwatched. What leaves the pages in place (fork(2), mprotect(2), a userfaultfd's write
- * protection) counts nothing.
+ * it is unwatched. A change that leaves the pages in place (fork(2), mprotect(2), a userfaultfd's
+ * write protection) is not counted.
  *
- * Each watch is counted at most once, so that a reader which keeps up finds every count in the
- * ring. One that does not may be overtaken, which it sees: if `generation`, loaded after an entry,
- * is more than `slots` - HMREG_COUNTER_BATCH ahead of it, the entry may be a later one, and any
- * range may have changed.
+ * Each watch is counted at most once, so a reader that keeps up finds every count in the ring. A
+ * slow reader may be overtaken, and can detect that: if `generation`, loaded after an entry, is
+ * more than `slots` - HMREG_COUNTER_BATCH ahead of it, the entry may be a later one, and any range
+ * may have changed.
  */
 #ifndef HMREG_COUNTER_H
 #define HMREG_COUNTER_H
@@ -31,13 +31,13 @@
 
 #define HMREG_COUNTER_VERSION 1
 
-#define HMREG_COUNTER_BATCH 64 /* entries that are written before `generation` names them */
+#define HMREG_COUNTER_BATCH 64 /* entries that may be written before `generation` counts them */
 
 /* The beginning of the mapping, which is read-only. */
 struct hmreg_counter_page {
 	__u32 version;	   /* HMREG_COUNTER_VERSION */
 	__u32 slots;	   /* a power of two */
-	__u32 slot_offset; /* of __u64[slots], in bytes from the beginning */
+	__u32 slot_offset; /* offset of __u64[slots], in bytes */
 	__u32 ring_offset; /* of struct hmreg_counter_change[slots] */
 	__u64 unused[14];
 	__u64 generation; /* the counts so far; a pair of cache lines of its own */
@@ -50,14 +50,14 @@ struct hmreg_counter_change {
 };
 
 struct hmreg_counter_setup {
-	__u32 slots;  /* in: how many ranges are to be watched at once; out: how many can be */
+	__u32 slots;  /* in: how many ranges to watch at once; out: how many can be watched */
 	__u32 unused; /* 0 */
 	__u64 bytes;  /* out: the size of the mapping */
 };
 
 struct hmreg_counter_range {
 	__u64 start, end; /* in: [start, end), extended to whole pages */
-	__u64 seq;	  /* out: the slot's value as long as the range has not changed */
+	__u64 seq;	  /* out: the slot's value while the range is unchanged */
 	__u32 slot;	  /* out */
 	__u32 unused;	  /* 0 */
 };

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Why no change is seen before it is counted. Whatever takes a page from behind an address, in this
- * process or another (munmap and its kin by unmap_vmas(), mremap by move_page_tables(), madvise and
- * truncation by zap_page_range_single() and unmap_mapping_range(), copy-on-write by wp_page_copy(),
- * reclaim, migration and compaction by try_to_unmap() and try_to_migrate(), KSM by replace_page(),
- * khugepaged by collapse_huge_page(), UFFDIO_MOVE by move_pages()), does this:
+ * Why no change is seen before it is counted. Every operation that takes a page from behind an
+ * address, in this process or another (munmap and its kin by unmap_vmas(), mremap by
+ * move_page_tables(), madvise and truncation by zap_page_range_single() and unmap_mapping_range(),
+ * copy-on-write by wp_page_copy(), reclaim, migration and compaction by try_to_unmap() and
+ * try_to_migrate(), KSM by replace_page(), khugepaged by collapse_huge_page(), UFFDIO_MOVE by
+ * move_pages()), does this:
  *
  *   1. mmu_notifier_invalidate_range_start(), which calls on_start()
  *   2. under the page table's lock: ptep_clear_flush() or the like, and perhaps set_pte_at()
@@ -13,7 +14,7 @@
  *
  * on_start() has stored the slot, the ring's entry, and then `generation` with smp_store_release().
  * Other contents at the address appear by a page table entry that is set under the same lock after
- * step 2, so the setter, having acquired the lock, is ordered behind these stores; and who reads
+ * step 2, so the setter, having acquired the lock, is ordered behind these stores; and a reader
  * through that entry is ordered behind its setter. New memory at an address whose mapping was taken
  * away appears only after step 4: mmap(2) takes the mappings' lock, which munmap(2) holds until
  * then. So a reader that has seen the new contents, or knows that the call has returned, loads the
@@ -29,8 +30,8 @@
  * which reads the page tables. on_start() may let the lock go between two batches: no range joins
  * those it has to count, since the change is listed already.
  *
- * Of each address space there is one notifier, for all its files, so that their number costs those
- * nothing who change a file that is mapped here. It is kept until the last file is closed.
+ * Each address space has one notifier for all its files, so that their number costs nothing when
+ * others change a file that is mapped here. It is kept until the last file is closed.
  *
  * Callbacks run in any context, reclaim included. They take only `lock`, under which nothing is
  * allocated, and inside it the users' lock and a workqueue's.
@@ -225,7 +226,7 @@ static void on_end(struct mmu_notifier *notifier, const struct mmu_notifier_rang
 		return;
 	spin_lock(&space->lock);
 	end_change(space, range->start, range->end - 1);
-	/* Who sleeps has joined the queue before it took the lock, and found the change listed. */
+	/* A sleeper joined the queue before it took the lock and found the change listed. */
 	sleeps = waitqueue_active(&space->quiet);
 	spin_unlock(&space->lock);
 	if (sleeps)
@@ -262,7 +263,7 @@ static void free_space(struct mmu_notifier *notifier)
 		wake_up(&no_spaces);
 }
 
-/* When the address space ends, no reader is left: nothing is to be counted. */
+/* When the address space ends, no reader is left: counts nothing. */
 static const struct mmu_notifier_ops ops = {
 	.invalidate_range_start = on_start,
 	.invalidate_range_end = on_end,
@@ -320,7 +321,7 @@ static int make_slots(struct ranges *ranges)
 	return 0;
 }
 
-/* The first CHARGE is the address space's as long as it has a file. */
+/* The address space keeps the first CHARGE while it has a file. */
 static int join(struct space *space, u32 slots, u32 most)
 {
 	int rc = 0;
@@ -377,7 +378,7 @@ int ranges_open(struct ranges *ranges, u32 slots, u32 most, void *page, wait_que
 
 /* ---- watching ---------------------------------------------------------------------------- */
 
-/* With the lock held, as enter() and leave(). */
+/* Caller holds the lock, as for enter() and leave(). */
 static int charge(struct space *space)
 {
 	if (space->watched == space->charged) {
@@ -391,7 +392,8 @@ static int charge(struct space *space)
 	return 0;
 }
 
-/* Keeps half of CHARGE more than is watched, so that a watch and its end do not charge each time.
+/* Keeps half of CHARGE in excess of the watched ranges, so that a watch and its end do not charge
+ * each time.
  */
 static void uncharge(struct space *space)
 {
@@ -432,7 +434,7 @@ static struct watched *leave(struct ranges *ranges, u32 slot)
 		return NULL;
 	if (!watched->counted) {
 		interval_tree_remove(&watched->node, &ranges->space->tree);
-		bump(ranges, slot); /* for those who still compare it */
+		bump(ranges, slot); /* for readers that still compare it */
 	}
 	ranges->of_slot[slot] = NULL;
 	ranges->next_free[slot] = ranges->first_free;
@@ -507,7 +509,7 @@ int ranges_unwatch(struct ranges *ranges, u32 slot)
 	return 0;
 }
 
-/* No callback finds the file once nothing of it is watched. */
+/* No callback finds the file once none of its ranges is watched. */
 void ranges_close(struct ranges *ranges)
 {
 	u32 slot;

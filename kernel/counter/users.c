@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The ranges that each user watches, in all processes together. Memory is charged to the control
- * group; this bounds what a user's watches can add to other users' calls that change a file which
- * both map.
+ * group. This limits the time that a user's watches can add to other users' calls that change a
+ * file both map.
  *
- * The user who makes a user namespace is charged for all processes in it, with whatever subordinate
- * ids; but not the system's root, who makes the namespaces of containers and gives each other ids.
- * A set-user-id program of a subordinate id, executed outside the namespace, is that id's alone.
+ * A user who makes a user namespace is charged for all its processes, whatever their subordinate
+ * ids. The system's root is not: it makes the namespaces of containers, each with other ids. A
+ * set-user-id program of a subordinate id, executed outside the namespace, is that id's alone.
  */
 #include <linux/cpumask.h>
 #include <linux/cred.h>
@@ -26,7 +26,7 @@ static unsigned int max_user_slots;
 module_param(max_user_slots, uint, 0644);
 MODULE_PARM_DESC(max_user_slots, "ranges that all processes of one user may watch together");
 
-#define MOST_LEVELS 34 /* of user namespaces, the kernel permits 32 */
+#define MOST_LEVELS 34 /* the kernel nests at most 32 user namespaces */
 
 struct user {
 	struct hlist_node node;
@@ -142,7 +142,7 @@ static bool all_may(const struct users *users, u32 most)
 	return true;
 }
 
-/* None is charged unless all may be: what is refused takes nothing from others meanwhile. */
+/* Charges all users or none, so that a refused charge takes nothing from others meanwhile. */
 int users_charge(struct users *users, bool first)
 {
 	u32 most = READ_ONCE(max_user_slots);

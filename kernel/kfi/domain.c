@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * Domains: hmreg_kfi.h says what they are for, docs/kernel.md how they are used.
- */
+/* Domains: see hmreg_kfi.h and docs/kernel.md. */
 #include <linux/module.h>
 #include <linux/slab.h>
 

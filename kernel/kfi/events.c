@@ -3,8 +3,9 @@
  * Event queues. A registration's event is part of its region, so that none is lost for lack of
  * memory; it ends with the region.
  *
- * Handlers run in a work item of their queue. One of a region would not do: a handler may close the
- * region, and who registers with it next would wait until that handler has returned.
+ * Handlers run in a work item of their queue. A work item per region would not do: a handler may
+ * close the region, and the next caller to register with it would wait until that handler has
+ * returned.
  */
 #include <linux/slab.h>
 
@@ -15,7 +16,9 @@ static struct hmreg_kfi_eq *eq_of(struct kfid_eq *eq)
 	return container_of(eq, struct hmreg_kfi_eq, fid);
 }
 
-/* Takes the first event, if it is such a one, and fills in what both kinds of entries have. */
+/* Takes the first event, if it is of this kind, and fills in the fields common to both kinds of
+ * entries.
+ */
 static int take(struct hmreg_kfi_eq *eq, bool failed, struct kfi_eq_err_entry *entry)
 {
 	struct hmreg_kfi_mr *mr;
@@ -105,7 +108,7 @@ static bool called_by_handler(struct hmreg_kfi_eq *eq)
 	return current_work() == &eq->delivery;
 }
 
-/* Until the handler has returned from each of its calls. */
+/* Waits until the handler has returned from each of its calls. */
 static int settle(struct hmreg_kfi_eq *eq)
 {
 	long left = wait_event_killable_timeout(eq->returned, !atomic_read(&eq->undelivered),
@@ -177,7 +180,7 @@ int hmreg_kfi_eq_open(kfi_event_handler handler, void *context, struct kfid_eq *
 	eq = kzalloc(sizeof(*eq), GFP_KERNEL);
 	if (!eq)
 		return -ENOMEM;
-	/* Not the domains': a handler may wait for a registration while memory is short. */
+	/* Not the domains' queue: a handler may wait for a registration while memory is short. */
 	if (handler) {
 		eq->work = alloc_workqueue("hmreg_kfi_eq", WORKQUEUE, 0);
 		if (!eq->work) {
@@ -212,7 +215,7 @@ int hmreg_kfi_events_bind(struct hmreg_kfi_domain *domain, struct kfid *fid)
 	return 0;
 }
 
-/* All regions are closed. 0: no handler runs, but for the one that calls. */
+/* Call after all regions were closed. 0: no handler runs, except the calling one. */
 int hmreg_kfi_events_settle(struct hmreg_kfi_domain *domain)
 {
 	if (!domain->eq)

@@ -4,7 +4,7 @@
  * caller's protection domain (struct ib_pd). docs/kernel.md explains them.
  *
  * Names, members and values are kfabric's. A client that includes kfabric's <kfi_domain.h> and
- * <kfi_errno.h> before this header uses those; what they declare is left out here.
+ * <kfi_errno.h> first uses those; their declarations are left out here.
  */
 #ifndef HMREG_KFI_H
 #define HMREG_KFI_H
@@ -245,7 +245,9 @@ static inline const char *kfi_eq_strerror(struct kfid_eq *eq, int prov_errno, co
 
 #endif /* _KFI_DOMAIN_H_ */
 
-/* The rest is hmreg's: kfabric opens domains and queues by way of a fabric, which this has not. */
+/* The rest is hmreg's: kfabric opens domains and queues through a fabric, which this module
+ * lacks.
+ */
 
 /**
  * struct hmreg_kfi_attr - how a domain registers. All zeros is valid.
@@ -268,10 +270,10 @@ struct hmreg_kfi_attr {
 	unsigned int pages;
 };
 
-/* A wait of a call below or of kfabric's ends with a fatal signal (-EINTR), or after the module's
- * timeout_ms (-ETIMEDOUT; 60,000, 0: no limit). After either a call that registers has written its
- * output: a region without a key, whose memory must stay until kfi_close() of it is 0. After either
- * kfi_close() has closed nothing: call it again. docs/kernel.md has what remains.
+/* A wait of a call below, or of kfabric's calls, ends with a fatal signal (-EINTR), or after the
+ * module's timeout_ms (-ETIMEDOUT; 60,000; 0: no limit). After either a call that registers has
+ * written its output: a region without a key, whose memory must stay until kfi_close() of it is 0.
+ * After either kfi_close() has closed nothing: call it again. docs/kernel.md has what remains.
  */
 
 /* 0; -EINVAL; -EOPNOTSUPP: the device cannot register kernel memory, or needs attr->qp; -ENOMEM;
@@ -298,8 +300,8 @@ int hmreg_kfi_sge(void *desc, size_t offset, size_t length, struct ib_sge *sge, 
  */
 int hmreg_kfi_unbind(struct kfid_mr *mr);
 
-/* Says that a peer has invalidated the region's key, as a receive completion with
- * IB_WC_WITH_INVALIDATE tells (wc->ex.invalidate_rkey). The region is still to be closed. Any
+/* Call when a peer has invalidated the region's key: a receive completion with
+ * IB_WC_WITH_INVALIDATE reports it (wc->ex.invalidate_rkey). The region must still be closed. Any
  * context.
  */
 void hmreg_kfi_invalidated(struct kfid_mr *mr);

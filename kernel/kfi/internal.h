@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only
  *
- * Between the files of hmreg_kfi.
+ * Internal declarations of hmreg_kfi.
  */
 #ifndef HMREG_KFI_INTERNAL_H
 #define HMREG_KFI_INTERNAL_H
@@ -37,20 +37,20 @@ struct hmreg_kfi_domain {
 	struct ib_qp *qp;
 	bool connected;
 	unsigned int sends; /* entries of the send queue */
-	atomic_t posted;    /* of them, those in use */
+	atomic_t posted;    /* send queue entries in use */
 	wait_queue_head_t answered;
 	struct rw_semaphore restart; /* read: posting; write: the queue pair is reset */
 	unsigned int restarts;
 
 	spinlock_t lock;	 /* of the lists */
 	struct list_head idle;	 /* the pool's regions that are not in use */
-	struct list_head undone; /* of failed calls, whose key the device did not end */
+	struct list_head undone; /* regions of failed calls, whose key the device did not end */
 };
 
 enum hmreg_kfi_key {
-	KEY_FREE,   /* the device knows none: the ib_mr can be registered anew */
-	KEY_VALID,  /* peers may use it */
-	KEY_UNSURE, /* a work request failed: only ib_dereg_mr() ends it */
+	KEY_FREE,    /* the device knows none: the ib_mr can be registered anew */
+	KEY_VALID,   /* peers may use it */
+	KEY_UNKNOWN, /* a work request failed: only ib_dereg_mr() ends it */
 };
 
 struct hmreg_kfi_mr {
@@ -58,13 +58,13 @@ struct hmreg_kfi_mr {
 	struct hmreg_kfi_domain *domain;
 	struct list_head entry; /* domain's idle or undone */
 
-	struct scatterlist *own; /* what is registered, mapped for DMA */
+	struct scatterlist *own; /* the registered memory, mapped for DMA */
 	unsigned int own_max;
 	int own_mapped; /* elements that this module has mapped, before any were merged */
 	int count;	/* of elements */
 	size_t length;
 	unsigned int pages;
-	bool gaps; /* between elements, elsewhere than at ends of pages */
+	bool gaps; /* there are gaps between elements inside of pages */
 	u64 access;
 	enum dma_data_direction direction;
 
@@ -85,7 +85,7 @@ struct hmreg_kfi_mr {
 /* wait.c: each wait ends with a fatal signal, and takes so long at most */
 long hmreg_kfi_limit(void);
 
-/* Of the kernel's waits with both. */
+/* The kernel has no wait with both a timeout and fatal signals. */
 static inline int hmreg_kfi_waited(long left)
 {
 	if (left > 0)

@@ -21,7 +21,7 @@ int hmreg_kfi_allocate_elements(struct hmreg_kfi_mr *mr, size_t count)
 	return 0;
 }
 
-/* Makes mr->own a list of so many elements. */
+/* Makes mr->own a list of `count` elements. */
 static int make_elements(struct hmreg_kfi_mr *mr, size_t count)
 {
 	int rc;
@@ -46,7 +46,7 @@ static struct page *page_of(const void *address)
 	if (!is_vmalloc_addr(address))
 		return virt_addr_valid(address) ? virt_to_page(address) : NULL;
 	page = vmalloc_to_page(address);
-	/* A device's registers, by ioremap(), have none. */
+	/* Device registers, mapped by ioremap(), have no struct page. */
 	return page && pfn_valid(page_to_pfn(page)) ? page : NULL;
 }
 
@@ -148,8 +148,8 @@ static int fill(struct hmreg_kfi_mr *mr, const struct kfi_mr_attr *attr)
 	}
 }
 
-/* Whether the device reads and writes a copy of what was mapped, which would have to be brought up
- * to date before and after each access. When a peer's comes is not known.
+/* Does the device access a copy of the memory (bounce buffer)? That would need a sync before and
+ * after each access, but the time of a peer's access is unknown.
  */
 static bool is_bounced(struct ib_device *device, dma_addr_t address)
 {
@@ -158,8 +158,8 @@ static bool is_bounced(struct ib_device *device, dma_addr_t address)
 	if (ib_uses_virt_dma(device) || !dma_need_sync(dev, address))
 		return false;
 #ifndef HAVE_DMA_SKIP_SYNC
-	/* Older kernels say so of all behind an IOMMU; only what is plugged in from outside has
-	 * copies.
+	/* Older kernels report true for every device behind an IOMMU; only external (untrusted)
+	 * devices use copies.
 	 */
 	if (device_iommu_mapped(dev) && get_dma_ops(dev) && dev_is_dma_coherent(dev))
 		return dev_is_pci(dev) && to_pci_dev(dev)->untrusted;
@@ -176,8 +176,8 @@ static bool bridges_gaps(const struct ib_device *device)
 #endif
 }
 
-/* A region that peers use has one key and one range of addresses, so between its first byte and its
- * last only whole pages, but on devices that bridge gaps.
+/* A region for peers has one key and one range of addresses. So it has only whole pages between its
+ * first and its last byte, except on devices that bridge gaps.
  */
 static int check_size(struct hmreg_kfi_mr *mr, u64 pages)
 {
@@ -186,7 +186,7 @@ static int check_size(struct hmreg_kfi_mr *mr, u64 pages)
 	if (is_remote && mr->gaps) {
 		if (!bridges_gaps(mr->domain->device))
 			return -KFI_EINVAL;
-		/* The device lists elements in the place of pages. */
+		/* The device lists elements instead of pages. */
 		pages = max_t(u64, pages, mr->count);
 	}
 	if (is_remote && pages > mr->domain->device->attrs.max_fast_reg_page_list_len)
@@ -224,7 +224,9 @@ static int measure(struct hmreg_kfi_mr *mr)
 	return check_size(mr, pages);
 }
 
-/* The device reads what this side sends or writes and peers read, and writes the rest. */
+/* The device reads memory that this side sends or writes, or that peers read; it writes other
+ * memory.
+ */
 static enum dma_data_direction direction_of(u64 access)
 {
 	bool reads = access & (KFI_SEND | KFI_WRITE | KFI_REMOTE_READ);
@@ -259,7 +261,7 @@ void hmreg_kfi_unmap(struct hmreg_kfi_mr *mr)
 	mr->own_mapped = 0;
 }
 
-/* Of a region with local rights: its elements, by the key of all memory. */
+/* Describes a region with local rights only: its elements, with the key of all memory. */
 static int sge_of_list(struct hmreg_kfi_mr *mr, size_t offset, size_t length, struct ib_sge *sge,
 		       int max)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Where regions come from. A domain with a limit of regions allocates all of them when it is
- * opened, each with its elements and its ib_mr, so that its clients register and close without
- * allocation. Otherwise each registration allocates what it needs.
+ * Allocates regions. A domain with a limit of regions allocates all of them when it is opened, each
+ * with its elements and its ib_mr, so that its clients register and close without allocation.
+ * Otherwise each registration allocates what it needs.
  */
 #include <linux/slab.h>
 
@@ -43,7 +43,7 @@ int hmreg_kfi_pool_drop_mr(struct hmreg_kfi_mr *mr)
 	return 0;
 }
 
-/* Sees to it that the region has an ib_mr, of so many pages. One that takes gaps takes all. */
+/* Gives the region an ib_mr for `pages` pages. An ib_mr with gaps serves all regions. */
 int hmreg_kfi_pool_mr(struct hmreg_kfi_mr *mr, unsigned int pages)
 {
 	struct ib_mr *made;
@@ -101,7 +101,7 @@ int hmreg_kfi_pool_open(struct hmreg_kfi_domain *domain)
 	return rc;
 }
 
-/* All regions are closed. After an error those that are left can be freed later. */
+/* Call after all regions were closed. After an error the remaining ones can be freed later. */
 int hmreg_kfi_pool_close(struct hmreg_kfi_domain *domain)
 {
 	struct hmreg_kfi_mr *mr, *next;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The queue pair on which a domain posts what makes keys valid (IB_WR_REG_MR) and ends them
- * (IB_WR_LOCAL_INV). Any connected queue pair of the protection domain serves; a domain has one of
- * its own, reliable, connected to itself, which carries no data, unless its client gives one.
+ * The queue pair on which a domain posts the work requests that make keys valid (IB_WR_REG_MR) and
+ * invalid (IB_WR_LOCAL_INV). Any connected queue pair of the protection domain serves. Unless its
+ * client gives one, a domain makes a reliable queue pair that is connected to itself and carries no
+ * data.
  *
  * A work request that fails takes its queue pair into the error state, which flushes the others.
- * The own one is then reset and connected anew, and what was flushed is posted again: a peer that
- * invalidates a key itself can make its LOCAL_INV fail, and must not end the domain for others.
+ * The domain's own queue pair is then reset and connected anew, and flushed work requests are
+ * posted again. So a peer that makes a LOCAL_INV fail, by invalidating the key itself, does not end
+ * the domain for others.
  */
 #include <rdma/ib_cache.h>
 
@@ -27,7 +29,7 @@ static void on_sent(struct ib_cq *cq, struct ib_wc *wc)
 
 	mr->status = wc->status;
 	give_entry(mr->domain);
-	/* Last: from here on the region and its domain may end. */
+	/* Must be last: from here on the region and its domain may end. */
 	complete(&mr->sent);
 }
 
@@ -54,8 +56,7 @@ static int find_gid(struct hmreg_kfi_domain *domain, int entries, struct rdma_ah
 	return found;
 }
 
-/* Of InfiniBand, where the port demands a global route: virtual functions, several hosts on one
- * NIC.
+/* On InfiniBand, if the port demands a global route: virtual functions, several hosts on one NIC.
  */
 static int set_route(struct hmreg_kfi_domain *domain, struct rdma_ah_attr *ah)
 {
@@ -118,7 +119,7 @@ static int connect_own(struct hmreg_kfi_domain *domain)
 	return rc;
 }
 
-/* Ends the work requests that are under way: each gets its completion. */
+/* Flushes the pending work requests: each gets its completion. */
 static int disconnect_own(struct hmreg_kfi_domain *domain)
 {
 	struct ib_qp_attr attr = {.qp_state = IB_QPS_ERR};
@@ -136,7 +137,9 @@ static int disconnect_own(struct hmreg_kfi_domain *domain)
 	return hmreg_kfi_waited(left);
 }
 
-/* Unless another thread has restarted it since the caller saw it, by domain->restarts, fail. */
+/* Restarts the queue pair, unless another thread has since the caller saw it fail
+ * (domain->restarts).
+ */
 static int restart(struct hmreg_kfi_domain *domain, unsigned int seen)
 {
 	struct ib_qp_attr attr = {.qp_state = IB_QPS_RESET};
@@ -180,8 +183,8 @@ static int post(struct hmreg_kfi_mr *mr, struct ib_send_wr *wr)
 	return rc;
 }
 
-/* -ECONNABORTED: the queue pair is in the error state, by no fault of this work request. -EINTR,
- * -ETIMEDOUT: there is no completion yet.
+/* -ECONNABORTED: the queue pair is in the error state, but not because of this work request.
+ * -EINTR, -ETIMEDOUT: there is no completion yet.
  */
 static int await(struct hmreg_kfi_mr *mr)
 {
@@ -233,8 +236,8 @@ int hmreg_kfi_send(struct hmreg_kfi_mr *mr, struct ib_send_wr *wr)
 	}
 }
 
-/* Waits for the completion of a work request that a call before has given up. A restart ends it on
- * the domain's own queue pair; on its own the client does.
+/* Waits for the completion of a work request that an earlier call has given up. On the domain's own
+ * queue pair a restart ends it; on the client's queue pair the client does.
  */
 int hmreg_kfi_settle(struct hmreg_kfi_mr *mr)
 {

@@ -32,10 +32,10 @@ static int check(struct hmreg_kfi_domain *domain, const struct kfi_mr_attr *attr
 		return -KFI_EINVAL;
 	if (flags)
 		return -KFI_EBADFLAGS;
-	/* Devices choose keys, all but eight bits of them. */
+	/* Devices choose all but eight bits of a key. */
 	if (attr->requested_key && attr->requested_key != KFI_KEY_NOTAVAIL)
 		return -KFI_EKEYREJECTED;
-	/* iWARP delivers what is read as a peer's write, which takes a key. */
+	/* iWARP delivers a read response as a peer's write, which needs a key. */
 	if (attr->access & KFI_READ && rdma_protocol_iwarp(domain->device, domain->attr.port))
 		return -EOPNOTSUPP;
 	return 0;
@@ -65,7 +65,7 @@ static int map_pages(struct hmreg_kfi_mr *mr)
 	n = ib_map_mr_sg(mr->mr, mr->own, mr->count, NULL, PAGE_SIZE);
 	if (n < 0)
 		return n;
-	/* It stops where its device cannot go on, without an error. */
+	/* ib_map_mr_sg() stops without an error where the device cannot continue. */
 	if (n < mr->count || mr->mr->length != mr->length)
 		return -KFI_EINVAL;
 	/* Peers' addresses begin in the first page. The rest is ours to choose, and would be an
@@ -86,7 +86,7 @@ static int make_valid(struct hmreg_kfi_mr *mr)
 	wr.key = mr->mr->rkey;
 	wr.access = rights_of(mr);
 	rc = hmreg_kfi_send(mr, &wr.wr);
-	mr->key = rc ? KEY_UNSURE : KEY_VALID;
+	mr->key = rc ? KEY_UNKNOWN : KEY_VALID;
 	return rc;
 }
 
@@ -121,7 +121,7 @@ static int end_key(struct hmreg_kfi_mr *mr)
 	if (mr->key == KEY_VALID) {
 		wr.ex.invalidate_rkey = mr->mr->rkey;
 		rc = hmreg_kfi_send(mr, &wr);
-		mr->key = rc ? KEY_UNSURE : KEY_FREE;
+		mr->key = rc ? KEY_UNKNOWN : KEY_FREE;
 		if (mr->posted)
 			return rc;
 	}
@@ -140,7 +140,8 @@ static int release(struct hmreg_kfi_mr *mr)
 	return 0;
 }
 
-/* After a failed call, which has no region to return: its domain keeps what the device did not end.
+/* After a failed call without a region to return: the domain keeps a region that the device did not
+ * end.
  */
 static void undo(struct hmreg_kfi_mr *mr)
 {
@@ -189,14 +190,14 @@ static int mr_bind(struct kfid *fid, struct kfid *bfid, u64 flags)
 {
 	if (!bfid)
 		return -KFI_EINVAL;
-	/* No RNIC counts accesses by region. */
+	/* No RDMA device counts accesses by region. */
 	if (bfid->fclass == KFI_CLASS_CNTR)
 		return -KFI_ENOSYS;
 	if (bfid->fclass != KFI_CLASS_EP && bfid->fclass != KFI_CLASS_RX_CTX)
 		return -KFI_EINVAL;
 	if (flags)
 		return -KFI_EBADFLAGS;
-	/* Every queue pair of the domain takes the key. */
+	/* Every queue pair of the domain accepts the key. */
 	atomic_inc(&fid->ref_cnt);
 	return 0;
 }
@@ -247,7 +248,9 @@ static void begin(struct hmreg_kfi_mr *mr, const struct kfi_mr_attr *attr)
 	reinit_completion(&mr->registered);
 }
 
-/* Of its ib_mr. Some devices count pages, others elements, of which a page may have several. */
+/* The size of the region's ib_mr. Some devices count pages, others elements; a page may have
+ * several elements.
+ */
 static unsigned int most_elements(const struct hmreg_kfi_mr *mr)
 {
 	if (mr->domain->attr.regions)
@@ -256,7 +259,9 @@ static unsigned int most_elements(const struct hmreg_kfi_mr *mr)
 		       mr->domain->device->attrs.max_fast_reg_page_list_len);
 }
 
-/* What the device may still reach is the caller's to close: its memory must stay until then. */
+/* Returns a region that the device may still reach, so that the caller closes it: its memory must
+ * stay until then.
+ */
 static int give_up(struct hmreg_kfi_mr *mr, int rc, struct kfid_mr **out)
 {
 	if (rc == -EINTR || rc == -ETIMEDOUT) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See domain_hook.h. The engine's library, which is loaded here, links libfabric: so it must be
- * libfabric.so.1 that the program uses, not one that is part of another library.
+ * See domain_hook.h. The engine's library links libfabric.so.1, so it is loaded only if the program
+ * uses that libfabric too, not a copy inside another library.
  */
 #include "preload/ofi/domain_hook.h"
 
@@ -42,7 +42,7 @@ static bool is_shared_libfabric(void)
     return same;
 }
 
-/* Of a mode that asks for more than the engine's absence permits. */
+/* With --gpu: records why the engine is absent. */
 static void cannot_load(const char *slug, const char *text)
 {
     if (preload_mode()->gpu)
@@ -57,8 +57,8 @@ static const struct ofi_engine *load_engine(void)
 
     if (!is_shared_libfabric()) {
         cannot_load("libfabric-not-shared",
-                    "the program's libfabric is part of another library, and hmreg needs "
-                    "libfabric.so.1: its registrations are recorded, and passed on");
+                    "hmreg needs libfabric.so.1, and the program's libfabric is part of another "
+                    "library: its registrations are recorded and passed on");
         return NULL;
     }
     library = dlopen(OFI_ENGINE_LIBRARY, RTLD_NOW | RTLD_LOCAL);
@@ -91,22 +91,23 @@ static struct ofi_domain *domain_of(const struct fid *fid)
     return ops_copy_owner(fid->ops);
 }
 
-/* Puts our copies in the place of the provider's tables, or takes them back. */
+/* Installs our copies of the provider's tables, or restores the originals. */
 static void put_ops(struct ofi_domain *domain, struct fi_ops *ops, struct fi_ops_mr *mr)
 {
     domain->fid->fid.ops = ops;
     domain->fid->mr = mr;
 }
 
-/* A forked child does not touch its parent's regions that hmreg registered, for which the provider
- * refuses to close the domain. The child's program has closed them, as far as it knows. */
+/* A forked child never touches regions that hmreg registered in its parent, so the provider reports
+ * the domain busy. The child's program believes them closed: report success. */
 static int close_in_child(struct ofi_domain *domain, int rc)
 {
     return rc == -FI_EBUSY && domain->had_hmreg && domain->pid != getpid() ? 0 : rc;
 }
 
-/* What a provider on libibverbs ends there is the program's: the interposers below give up what
- * they keep on its protection domain, which is busy otherwise. entered: by close_domain(). */
+/* A provider on libibverbs ends its protection domain here. Leave the guard, so that libibverbs'
+ * interposers see that call as the program's and close their hmreg domain; else the protection
+ * domain is busy. entered: close_domain() holds the guard. */
 static int close_fid(const struct ofi_domain *domain, bool entered)
 {
     const struct record_guard ours = record_guard;
@@ -140,13 +141,14 @@ static int close_real(struct ofi_domain *domain, bool entered)
     return 0;
 }
 
-/* Has hmreg registered on it, which a forked child leaves alone? */
+/* Is the hmreg domain this process's own? A forked child leaves its parent's alone. */
 static bool is_of_this_process(const struct ofi_domain *domain)
 {
     return domain->had_hmreg && domain->pid == getpid();
 }
 
-/* A region that the program has not closed makes the domain busy, hmreg's too. */
+/* A region that the program has not closed keeps the domain busy, whether the provider or hmreg
+ * made it. */
 static int close_domain(struct fid *fid)
 {
     struct ofi_domain *domain = domain_of(fid);
@@ -166,7 +168,8 @@ static int close_domain(struct fid *fid)
     return rc;
 }
 
-/* Registrations that complete in an event queue are the provider's, whose event names its region.
+/* Registrations that complete in an event queue stay the provider's: its event names its own
+ * region.
  */
 static int bind_domain(struct fid *fid, struct fid *object, uint64_t flags)
 {
@@ -222,7 +225,7 @@ static bool replace_ops(struct ofi_domain *domain)
     return true;
 }
 
-/* A provider has handed the domain of another one through to the program. */
+/* A provider has returned another provider's domain to the program: it is no longer a lower one. */
 static void raise_domain(struct ofi_domain *domain, const struct fi_info *info)
 {
     if (!domain->lower)

@@ -9,11 +9,11 @@
 #include <rdma/fi_domain.h>
 #include <stdbool.h>
 
-/* libfabric has the code at `address`: the process may have several. */
+/* address: of code of the libfabric that loaded this hook, since a process may have several. */
 void domain_hook_of(const void *address);
 
-/* *domain was opened with info, and lies below one that is being opened if lower. A domain that
- * cannot be hooked stays as it is. */
+/* Hooks *domain, which was opened with info. lower: a provider opened it for an upper domain. A
+ * domain that cannot be hooked stays unchanged. */
 void domain_hook_install(struct fid_domain *domain, const struct fi_info *info, bool lower);
 
 #endif

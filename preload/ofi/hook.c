@@ -2,13 +2,14 @@
  *
  * A hook provider of libfabric, named hmreg: libhmreg_hook-fi.so in a folder of FI_PROVIDER_PATH,
  * switched on by FI_HOOK=hmreg. libfabric passes each fabric that the program opens to fabric(). No
- * object is wrapped: a fabric gets a copy of its table of operations, in which opening a domain is
- * ours, and so do a domain's registering operations and a region's close (ops_copy.h). The program
- * has the provider's own objects, but for regions that hmreg registered (ofi_region.h).
+ * object is wrapped. A fabric gets a copy of its table of operations with our function to open a
+ * domain; a domain gets our registering operations, and a region our close (ops_copy.h). The
+ * program has the provider's own objects, but for regions that hmreg registered (ofi_region.h).
  *
  * A provider may open another one's fabric and domain (ofi_rxm opens tcp's); libfabric hooks these
  * as well. A registration that reaches both layers is recorded at the upper one, where the program
- * made it; what a provider registers for itself on the lower one is recorded, and passed on.
+ * made it. A registration that a provider makes for itself on the lower one is recorded there and
+ * passed on.
  */
 #include "preload/ofi/domain_hook.h"
 #include "preload/ofi/ops_copy.h"
@@ -16,7 +17,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/providers/fi_prov.h>
 
-/* How many domains this thread is opening, one in the other. */
+/* How many nested domains this thread is opening. */
 static __thread unsigned opening;
 
 static const struct fi_ops_fabric *real_ops(const struct fid_fabric *fabric)
@@ -60,7 +61,7 @@ static void change_fabric(void *copy)
         ops->domain2 = open_domain2;
 }
 
-/* *fabric is open. A failure of a hook is ignored by libfabric, which goes on without it. */
+/* *fabric is open. libfabric ignores a hook's failure and continues without the hook. */
 static int hook_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context)
 {
     void *ops = ops_copy_shared((*fabric)->ops, change_fabric);
@@ -71,7 +72,7 @@ static int hook_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric, 
     return 0;
 }
 
-/* Without getinfo: a hook. */
+/* libfabric takes a provider without getinfo for a hook. */
 static struct fi_provider provider = {
     .version = FI_VERSION(1, 0),
     .fi_version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION),

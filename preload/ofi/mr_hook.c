@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See mr_hook.h. A call of the program is offered to the engine, passed on, and recorded once, with
- * the guard of record_enter(): calls that hmreg, or the provider, makes meanwhile are passed on.
+ * See mr_hook.h. A call of the program is offered to the engine, else passed on, and recorded once.
+ * The guard of record_enter() is held, so nested calls of hmreg or the provider are passed on
+ * unrecorded.
  */
 #include "preload/ofi/mr_hook.h"
 
@@ -13,7 +14,7 @@
 #include <rdma/fi_errno.h>
 #include <string.h>
 
-#define DMABUF_FLAG HMREG_REG_DMABUF /* FI_MR_DMABUF, which libfabric 1.17's header lacks */
+#define DMABUF_FLAG HMREG_REG_DMABUF /* FI_MR_DMABUF; libfabric 1.17's header lacks it */
 
 /* fi_mr_attr's mr_iov with that flag. */
 struct dmabuf {
@@ -30,7 +31,7 @@ static struct ofi_domain *domain_of(const struct fid *fid)
 
 /* ---- the end of a region ----------------------------------------------------------------- */
 
-/* Of a region that a provider registered. */
+/* Closes a region that a provider registered. */
 static int close_mr(struct fid *fid)
 {
     const struct fi_ops *real = ops_copy_original(fid->ops);
@@ -56,7 +57,7 @@ static void change_mr(void *copy)
     ops->close = close_mr;
 }
 
-/* A provider with a cache of its own may hand one object out to two callers at a time. */
+/* Atomic: a provider with a cache may return one object to two callers at once. */
 static void watch_end(struct fid_mr *mr)
 {
     struct fi_ops *ops = ops_copy_shared(mr->fid.ops, change_mr);
@@ -101,7 +102,8 @@ static uint8_t path_of(const struct ofi_domain *domain, const struct ofi_call *c
                                                                  : HMREG_PATH_SYSTEM;
 }
 
-/* Of a call that was passed on: what the program says of its memory, or what a runtime does. */
+/* Describes the memory of a call that was passed on: as the program claims it, else as a runtime
+ * reports it. */
 static void describe_memory(const struct ofi_domain *domain, const struct ofi_call *call,
                             struct record_call *out)
 {
@@ -152,8 +154,8 @@ static void record(const struct ofi_domain *domain, const struct ofi_call *call,
 
 /* ---- passing on -------------------------------------------------------------------------- */
 
-/* A region that the engine made is no base that the provider knows. Before libfabric 2.0 the struct
- * has no such field. */
+/* Replaces a base region that the engine made by the provider's region behind it. Before libfabric
+ * 2.0 the struct has no base_mr. */
 static int pass_attr(struct ofi_domain *domain, const struct ofi_call *call, struct fid_mr **mr)
 {
     union {
@@ -189,8 +191,8 @@ static int pass_on(struct ofi_domain *domain, const struct ofi_call *call, struc
     }
 }
 
-/* As the program would without us: libibverbs' interposers, below, take it for the program's call
- * and record it. */
+/* Passes on without the guard, so that libibverbs' interposers record the provider's call as the
+ * program's. */
 static int pass_below(struct ofi_domain *domain, const struct ofi_call *call, struct fid_mr **mr)
 {
     const struct record_guard ours = record_guard;
@@ -230,8 +232,9 @@ static enum ofi_answer ask_after(struct ofi_domain *domain, const struct ofi_cal
     return answer;
 }
 
-/* Passes a call on, and offers it to the engine again if it fails. *answer: who made it then. The
- * provider writes the program's variable, since an event may name the region at once. */
+/* Passes a call on; if it fails, offers it to the engine again. *answer: who made the region. The
+ * provider writes straight to the program's variable, since an event may name the region at
+ * once. */
 static int pass_and_rescue(struct ofi_domain *domain, const struct ofi_call *call,
                            struct fid_mr **mr, struct ofi_made *made, enum ofi_answer *answer)
 {

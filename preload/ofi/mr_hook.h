@@ -8,9 +8,9 @@
 #include <rdma/fi_domain.h>
 #include <stdbool.h>
 
-/* Replaces them in a domain's copy, whose owner is its struct ofi_domain. */
+/* Replaces the operations in a domain's copy. The copy's owner is its struct ofi_domain. */
 void mr_hook_change(struct fi_ops_mr *copy);
-/* Is it such a copy? */
+/* Is it a copy that mr_hook_change() changed? */
 bool mr_hook_is_ours(const struct fi_ops_mr *ops);
 
 #endif

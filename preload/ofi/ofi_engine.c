@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * --gpu for libfabric: which calls of the program hmreg makes in the provider's place. See
- * ofi_domain.h; the reasons that are recorded here tell the user what was passed on, and why.
+ * --gpu for libfabric: chooses the calls of the program that hmreg makes in the provider's place.
+ * See ofi_domain.h. Records for the user why other calls were passed on.
  *
- * Memory that the program claims for a device's iface (FI_HMEM) is the provider's first:
- * many have ways of their own. Where the provider refuses, and for device memory that the program
- * registers as if it were the host's, hmreg tries its paths in order: dmabuf and peer memory, then,
- * if peers address the region from 0, a CPU mapping of it, which fabrics that move data with the
- * CPU read and write for a peer. (The program's own transfers name its own address, which such a
- * fabric cannot use.)
+ * The provider is tried first for memory that the program claims for a device's iface (FI_HMEM):
+ * many providers have paths of their own. hmreg tries its paths if the provider refuses, and for
+ * device memory that the program registers as if it were the host's. First come dmabuf and peer
+ * memory. If peers address the region from 0, a CPU mapping follows, which fabrics that move data
+ * with the CPU read and write for a peer. (The program's own transfers name its own address, which
+ * such a fabric cannot use.)
  */
 #include "preload/engine.h"
 #include "preload/memory.h"
@@ -100,8 +100,8 @@ static bool has_range(const struct ofi_call *call)
     return call->iov && call->count && call->iov[0].iov_len;
 }
 
-/* Is the memory a device's? What cannot be found out is not. In a process without a runtime
- * memory_find() knows that at once. */
+/* Is the memory a device's? False if that is unknown. memory_find() answers at once in a process
+ * without a runtime. */
 static bool is_device_memory(const struct ofi_call *call)
 {
     const struct iovec *iov = call->iov;
@@ -119,13 +119,14 @@ static bool is_device_memory(const struct ofi_call *call)
            info.kind == HMREG_MEM_DEVICE;
 }
 
-/* What the interposers of libibverbs may do with the provider's ibv_reg_mr() of device memory. */
+/* How to pass on device memory that hmreg could not register: where libibverbs' interposers see the
+ * provider's ibv_reg_mr(), they may register it. */
 static enum ofi_answer refused(const struct ofi_domain *domain)
 {
     return domain->below ? OFI_BELOW : OFI_PASS;
 }
 
-/* A CPU mapping would do where the fabric moves data with the CPU, but for the addresses. */
+/* Did only the addresses rule a CPU mapping out? The fabric moves data with the CPU. */
 static bool needs_offsets(const struct ofi_domain *domain, int rc)
 {
     struct hmreg_explanation why = {.size = sizeof(why)};
@@ -138,9 +139,9 @@ static void device_refused(const struct ofi_domain *domain, int rc)
 {
     if (needs_offsets(domain, rc))
         record_passed_on("virtual-addresses",
-                         "peers of this domain use the program's addresses of device memory, which "
-                         "a CPU mapping of it does not have: fi_getinfo(3) without FI_MR_VIRT_ADDR "
-                         "makes them count from 0");
+                         "peers of this domain address device memory by the program's virtual "
+                         "addresses, which its CPU mapping does not have: call fi_getinfo(3) "
+                         "without FI_MR_VIRT_ADDR, so that peers count from 0");
     else
         engine_refused(rc, "device-memory-refused");
 }
@@ -152,7 +153,7 @@ static enum ofi_answer register_device(struct ofi_domain *domain, const struct o
     struct hmreg_mr *mr = NULL;
     int rc;
 
-    /* Without FI_HMEM hmreg has no path on such a fabric. */
+    /* On libibverbs without FI_HMEM hmreg has no path. */
     if (domain->below && !domain->hmem)
         return OFI_BELOW;
     rc = hmreg_mr_regattr(domain->hmreg, &attr, call->flags & ~HINTS, &mr);
@@ -161,9 +162,10 @@ static enum ofi_answer register_device(struct ofi_domain *domain, const struct o
         return refused(domain);
     }
     if (hmreg_mr_head_of(mr)->count > 1) {
-        record_passed_on("device-memory-in-pieces",
-                         "the range spans several allocations of the device, which one region of "
-                         "libfabric cannot have: register each by itself");
+        record_passed_on(
+            "device-memory-in-pieces",
+            "the range spans several allocations of the device, but a libfabric region "
+            "is one registration: register each allocation by itself");
         hmreg_mr_close(mr);
         return refused(domain);
     }
@@ -186,7 +188,7 @@ static enum ofi_answer before(struct ofi_domain *domain, const struct ofi_call *
     return OFI_PASS;
 }
 
-/* An error of the request, which hmreg would get as well. */
+/* Does the error come from the request? Then hmreg would get it too. */
 static bool is_of_request(int error)
 {
     return error == FI_ENOKEY || error == FI_EAGAIN || error == EMFILE || error == ENFILE;

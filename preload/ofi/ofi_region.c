@@ -12,12 +12,12 @@
 #include <unistd.h>
 
 struct region {
-    struct fid_mr fid; /* first: the program's */
+    struct fid_mr fid; /* must be first: the program has a pointer to it */
     struct fid_mr *native;
     struct hmreg_mr *mr;
     struct ofi_domain *domain;
-    bool own_key; /* the key is the one that the program asked for, of a region without remote
-                     rights, for which it has no use */
+    bool own_key; /* fid.key stays the program's requested_key: without remote rights no peer uses
+                   * the key */
     pid_t pid;
 };
 
@@ -31,7 +31,7 @@ static struct fid *native_of(const struct fid *fid)
     return &region_of(fid)->native->fid;
 }
 
-/* Both may change while the provider's region is bound, enabled or refreshed. */
+/* desc and key may change when the provider's region is bound, enabled or refreshed. */
 static void take_keys(struct region *region)
 {
     region->fid.mem_desc = region->native->mem_desc;
@@ -41,7 +41,7 @@ static void take_keys(struct region *region)
 
 /* ---- operations -------------------------------------------------------------------------- */
 
-/* A child of fork touches nothing of its parent's hmreg. */
+/* A forked child touches no hmreg region of its parent. */
 static int release(struct region *region)
 {
     return region->pid == getpid() ? hmreg_mr_close(region->mr) : 0;
@@ -120,8 +120,8 @@ static struct fi_ops region_ops = {
 
 /* ---- making one -------------------------------------------------------------------------- */
 
-/* Where the program chooses keys it may expect to read its own; not where the provider says that
- * such a region has none. */
+/* Keep the requested key? A program that chooses keys may expect to read its own, unless the
+ * provider reports that a region without remote rights has none. */
 static bool has_own_key(const struct region *region, const struct ofi_call *call)
 {
     return !(call->access & HMREG_ACCESS_REMOTE) && region->native->key != FI_KEY_NOTAVAIL &&

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * See ops_copy.h. Shared copies are in a list that only grows, by one for each table of each
- * provider that the process uses. Two threads that add the same one at a time both succeed, which
- * does no harm.
+ * provider in use. Two threads may both add a copy of one table, which does no harm.
  */
 #include "preload/ofi/ops_copy.h"
 
@@ -15,8 +14,8 @@
 struct copy {
     const void *original;
     void *owner;
-    struct copy *next;                  /* of the shared ones */
-    _Alignas(max_align_t) char table[]; /* begins with its size, as libfabric's all do */
+    struct copy *next;                  /* the next shared copy */
+    _Alignas(max_align_t) char table[]; /* begins with its size, as all tables of libfabric */
 };
 
 static _Atomic(struct copy *) shared;

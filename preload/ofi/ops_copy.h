@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Copies of libfabric's tables of operations. Each begins with its size, which may be larger than
- * that of this header's struct, and lies in a provider's constant data: to replace an operation of
- * an object, the object gets a copy of its table. A copy knows the original, and an owner.
+ * Copies of libfabric's tables of operations. A table begins with its size, which may exceed sizeof
+ * the struct that we compile with. Tables lie in the provider's constant data, so we replace an
+ * object's operation in a copy of its table. A copy leads to the original and to an owner.
  */
 #ifndef HMREG_PRELOAD_OFI_OPS_COPY_H
 #define HMREG_PRELOAD_OFI_OPS_COPY_H
@@ -11,14 +11,14 @@
 void *ops_copy_new(const void *original, void *owner);
 void ops_copy_free(void *copy);
 
-/* Of a copy. */
+/* A copy's owner, and the table that it copies. */
 void *ops_copy_owner(const void *copy);
 const void *ops_copy_original(const void *copy);
 
 /*
- * The one copy of `original` for all objects that have it, never freed: change() replaces
- * operations in it before any other thread sees it. If `original` is such a copy already, it is the
- * result. NULL: no memory. Any thread; takes no lock.
+ * The copy of `original` that all its objects share, never freed. change() replaces operations
+ * before other threads see the copy. Returns `original` if it is such a copy itself. NULL: no
+ * memory. Any thread; takes no lock.
  */
 void *ops_copy_shared(const void *original, void (*change)(void *copy));
 

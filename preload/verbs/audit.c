@@ -4,11 +4,11 @@
  * libibverbs' functions up on a handle (dlsym(3), dlvsym(3)), or binds to them past LD_PRELOAD
  * (RTLD_DEEPBIND), gets libhmreg-preload.so's functions too, of the same version.
  *
- * The dynamic linker loads this library with a libc of its own, apart from the program's, and asks
- * it only where an object binds to libibverbs. Objects that define the function themselves, such as
- * another library in LD_PRELOAD, and hmreg's own libraries bind to libibverbs.
+ * The dynamic linker loads this library into a namespace with a libc of its own, and calls it only
+ * where an object binds to libibverbs. Objects that define the function themselves, such as another
+ * library in LD_PRELOAD, and hmreg's own libraries bind to libibverbs.
  */
-#include "preload/verbs/bound.h"
+#include "preload/verbs/reloc_caller.h"
 #include "preload/verbs/elf_symbols.h"
 
 #include <string.h>
@@ -27,10 +27,10 @@ static const char *base_name(const struct link_map *map)
     return slash ? slash + 1 : map->l_name;
 }
 
-/* Its functions are about to be looked up through this library: see bound.h. */
+/* Marks libhmreg-preload.so: programs will look its functions up (reloc_caller.h). */
 static void tell(void)
 {
-    uintptr_t flag = elf_find(preload, BOUND_LOOKED_UP, NULL);
+    uintptr_t flag = elf_find(preload, RELOC_LOOKED_UP, NULL);
 
     if (flag)
         *(volatile char *)flag = 1;

@@ -9,7 +9,7 @@
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-/* Set before the first call; by several threads alike. */
+/* Set before the first call. Several threads may set it, to equal values. */
 static _Atomic(const struct verbs_calls *) known_below;
 
 const struct verbs_calls *verbs_below(void)

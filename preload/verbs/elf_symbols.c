@@ -6,8 +6,7 @@
 
 #include <string.h>
 
-/* The dynamic linker has added the load address to these pointers, where the section is writable.
- */
+/* Where the section is writable the dynamic linker has already added the load address. */
 const void *elf_section(const struct link_map *map, ElfW(Sxword) tag)
 {
     for (const ElfW(Dyn) *entry = map->l_ld; entry->d_tag; entry++)
@@ -17,8 +16,8 @@ const void *elf_section(const struct link_map *map, ElfW(Sxword) tag)
     return NULL;
 }
 
-/* One more than the last symbol in a table of the kind DT_GNU_HASH: header, filter, buckets,
- * chains, of which each ends with an odd number. */
+/* The number of symbols, from a DT_GNU_HASH table: header, filter, buckets, chains. An odd number
+ * ends a chain. */
 static uint32_t count_of_gnu(const uint32_t *hash)
 {
     const uint32_t *buckets = hash + 4 + hash[2] * (sizeof(size_t) / sizeof(*hash));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The symbols that programs bind to in place of libibverbs'; preload.map gives them libibverbs'
- * versions. The compatibility functions of IBVERBS_1.0, whose structs differ, are not among them.
+ * versions. The compatibility functions of IBVERBS_1.0 are not interposed on: their structs differ.
  */
-#include "preload/verbs/bound.h"
+#include "preload/verbs/reloc_caller.h"
 #include "preload/verbs/verbs_calls.h"
 
 #undef ibv_reg_mr
@@ -13,7 +13,7 @@
 
 #pragma GCC visibility push(default)
 
-/* See bound.h; protected, so that libhmreg-ibverbs.so has its own. */
+/* RELOC_LOOKED_UP. Protected, so that libhmreg-ibverbs.so has its own. */
 extern volatile char hmreg_preload_looked_up __attribute__((visibility("protected")));
 volatile char hmreg_preload_looked_up = HMREG_PRELOAD_LOOKED_UP;
 
@@ -39,7 +39,7 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
 {
     const void *caller = CALLER;
 
-    if (!hmreg_preload_looked_up && !bound_to(caller, "ibv_reg_mr_iova2", own_iova2))
+    if (!hmreg_preload_looked_up && !reloc_calls(caller, "ibv_reg_mr_iova2", own_iova2))
         caller = NULL;
     return verbs_calls()->reg_mr_iova2(pd, addr, length, iova, access, caller);
 }

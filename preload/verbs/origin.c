@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See origin.h. The two libraries are dependencies of this one, so they stay where they are.
+ * See origin.h. The addresses of both libraries are cached: as dependencies of this one they stay
+ * loaded.
  */
 #include "preload/verbs/origin.h"
 
@@ -11,7 +12,7 @@
 #include <string.h>
 
 struct library {
-    const char *name; /* begins the file's name */
+    const char *name; /* begin of the file's name */
     _Atomic uintptr_t first, last;
 };
 static struct library libibverbs = {.name = "libibverbs.so"};

@@ -35,10 +35,10 @@ struct ibv_mr *pd_native(const struct hmreg_mr *region, struct made *made)
 void pd_refused(int rc)
 {
     if (rc == -EXDEV || rc == -EMSGSIZE)
-        record_passed_on("several-registrations",
-                         "a range that only several registrations can cover (of several physical "
-                         "allocations, or longer than the device's limit) was passed on: an ibv_mr "
-                         "is one registration");
+        record_passed_on(
+            "several-registrations",
+            "a range of several physical allocations, or longer than the device's "
+            "limit, was passed on: it needs several registrations, and an ibv_mr is one");
     else
         engine_refused(rc, "not-registered");
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The hmreg domain of a protection domain, and what became of a registration there.
+ * The hmreg domain of a protection domain, and the result of a registration there.
  */
 #ifndef HMREG_PRELOAD_VERBS_PD_H
 #define HMREG_PRELOAD_VERBS_PD_H
@@ -19,14 +19,14 @@ struct made {
 /* NULL: it cannot be opened; the reason is recorded. */
 struct hmreg_domain *pd_domain(struct ibv_pd *pd);
 
-/* The region's ibv_mr. *made: out. */
+/* The region's ibv_mr. Fills *made. */
 struct ibv_mr *pd_native(const struct hmreg_mr *region, struct made *made);
 
 /* Records why hmreg did not register: the failure's code, or the thread's last error. */
 void pd_refused(int rc);
 
-/* Is ibv_fork_init() in force, on a kernel that needs it? Then libibverbs keeps registered pages
- * from children (MADV_DONTFORK) until their deregistration. Asked once, at the first registration,
+/* Is ibv_fork_init() in force, on a kernel that needs it? Then libibverbs withholds registered
+ * pages from children (MADV_DONTFORK) until their deregistration. Cached at the first registration,
  * after which ibv_fork_init() fails. */
 bool pd_keeps_pages_from_children(void);
 

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See rereg.h. What a driver refuses stays refused, with its own answer: it is asked about host
- * memory in place of the device's.
+ * See rereg.h. A change that the driver refuses fails with the driver's error: ask_driver() tries
+ * it on host memory first.
  *
- * Where one of libibverbs' own becomes one of hmreg's, or the other way round, the public fields of
- * the two structs are exchanged, key and handle among them: then the program's names the new
- * registration and the other one the old, which is deregistered. What libibverbs keeps behind the
- * public fields differs only in whether it withholds the pages from children; so while
- * ibv_fork_init() is in force the call is passed on.
+ * To replace a registration of libibverbs by one of hmreg, or the reverse, exchange() swaps the
+ * public fields of both structs, key and handle among them. Then the program's struct names the new
+ * registration, and the other struct the old one, which is deregistered. Behind the public fields
+ * libibverbs records only whether it withholds the pages from children, so the call is passed on
+ * while ibv_fork_init() is in force.
  */
 #include "preload/verbs/rereg.h"
 
 #include "preload/verbs/below.h"
 #include "preload/verbs/gpu.h"
-#include "preload/verbs/known.h"
+#include "preload/verbs/native_table.h"
 
 #include <errno.h>
 
@@ -34,38 +34,38 @@ static bool moves(const struct rereg *call)
     return call->flags & IBV_REREG_MR_CHANGE_TRANSLATION;
 }
 
-/* Has the region become the new one? With ERR_DO_FORK_OLD only the old pages were not given back to
- * children. After any other error of the driver the program may only deregister the region. */
+/* Did the region change? ERR_DO_FORK_OLD: yes, but the old pages stay withheld from children. After
+ * any other error of the driver the program may only deregister the region. */
 static bool is_new(int result)
 {
     return !result || result == IBV_REREG_MR_ERR_DO_FORK_OLD;
 }
 
-/* The region that the call asks for, where it is now as `old`. */
-static struct asked changed(const struct rereg *call, const struct asked *old)
+/* The region after the call; old: before it. */
+static struct addr_request changed(const struct rereg *call, const struct addr_request *old)
 {
-    struct asked asked = *old;
+    struct addr_request wanted = *old;
 
     if (moves(call)) {
-        asked.addr = call->addr;
-        asked.length = call->length;
-        asked.iova = (uint64_t)(uintptr_t)call->addr;
+        wanted.addr = call->addr;
+        wanted.length = call->length;
+        wanted.iova = (uint64_t)(uintptr_t)call->addr;
     }
     if (call->flags & IBV_REREG_MR_CHANGE_PD)
-        asked.pd = call->pd;
+        wanted.pd = call->pd;
     if (call->flags & IBV_REREG_MR_CHANGE_ACCESS)
-        asked.access = (unsigned)call->access;
-    return asked;
+        wanted.access = (unsigned)call->access;
+    return wanted;
 }
 
-static struct verbs_request request_of(const struct asked *asked)
+static struct verbs_request request_of(const struct addr_request *wanted)
 {
     return (struct verbs_request){.kind = RECORD_REG_MR_IOVA2,
-                                  .pd = asked->pd,
-                                  .addr = asked->addr,
-                                  .length = asked->length,
-                                  .iova = asked->iova,
-                                  .access = asked->access,
+                                  .pd = wanted->pd,
+                                  .addr = wanted->addr,
+                                  .length = wanted->length,
+                                  .iova = wanted->iova,
+                                  .access = wanted->access,
                                   .fd = -1};
 }
 
@@ -77,43 +77,44 @@ static void exchange(struct ibv_mr *a, struct ibv_mr *b)
     *b = of_a;
 }
 
-/* Gives mr, which *known is of and which is in no table, the registration of `fresh`, and ends its
- * own. */
-static int replace(struct known *known, struct ibv_mr *fresh, const struct asked *asked)
+/* Gives entry->mr the registration of `fresh`, and ends its old one. *entry was taken out of the
+ * table. */
+static int replace(struct native_entry *entry, struct ibv_mr *fresh,
+                   const struct addr_request *wanted)
 {
-    struct known other = {.mr = fresh};
-    bool device = known_take(fresh, &other) && other.device;
+    struct native_entry other = {.mr = fresh};
+    bool device = native_table_take(fresh, &other) && other.device;
     int error;
 
-    other.device = known->device;
-    known_add(&other);
-    exchange(known->mr, fresh);
+    other.device = entry->device;
+    native_table_add(&other);
+    exchange(entry->mr, fresh);
     error = gpu_dereg(fresh);
     if (error) {
-        exchange(known->mr, fresh);
+        exchange(entry->mr, fresh);
         gpu_dereg(fresh);
         return fail(error);
     }
-    known->device = device;
-    known->asked = *asked;
+    entry->device = device;
+    entry->wanted = *wanted;
     return 0;
 }
 
-/* What the driver answers where the memory, old and new, is the host's: 0, or its error. */
-static int ask_driver(const struct rereg *call, const struct asked *old)
+/* Tries the change on host memory, old and new: 0, or the driver's error. */
+static int ask_driver(const struct rereg *call, const struct addr_request *old)
 {
     static char byte;
-    const struct asked asked = {.pd = old->pd,
-                                .addr = &byte,
-                                .length = 1,
-                                .iova = (uint64_t)(uintptr_t)&byte,
-                                .access = old->access};
+    const struct addr_request wanted = {.pd = old->pd,
+                                        .addr = &byte,
+                                        .length = 1,
+                                        .iova = (uint64_t)(uintptr_t)&byte,
+                                        .access = old->access};
     const struct rereg of_host = {.flags = call->flags,
                                   .pd = call->pd,
                                   .addr = call->addr ? &byte : NULL,
                                   .length = call->length ? 1 : 0,
                                   .access = call->access};
-    const struct verbs_request request = request_of(&asked);
+    const struct verbs_request request = request_of(&wanted);
     struct ibv_mr *mr = verbs_pass_on(&request);
     int result, error;
 
@@ -126,40 +127,40 @@ static int ask_driver(const struct rereg *call, const struct asked *old)
     return result;
 }
 
-static int rereg_device(const struct rereg *call, struct known *known, struct made *made)
+static int rereg_device(const struct rereg *call, struct native_entry *entry, struct made *made)
 {
-    const struct asked asked = changed(call, &known->asked);
-    const struct verbs_request request = request_of(&asked);
-    int result = ask_driver(call, &known->asked);
+    const struct addr_request wanted = changed(call, &entry->wanted);
+    const struct verbs_request request = request_of(&wanted);
+    int result = ask_driver(call, &entry->wanted);
     struct ibv_mr *fresh;
 
     if (result)
         return result;
     fresh = gpu_reg(&request, made);
-    return fresh ? replace(known, fresh, &asked) : IBV_REREG_MR_ERR_CMD; /* errno is set */
+    return fresh ? replace(entry, fresh, &wanted) : IBV_REREG_MR_ERR_CMD; /* errno is set */
 }
 
-/* Is either the old or the new memory a device's? */
-static bool is_of_device(const struct rereg *call, const struct known *known)
+/* Is the old or the new memory a device's? */
+static bool is_of_device(const struct rereg *call, const struct native_entry *entry)
 {
-    return known->device ||
+    return entry->device ||
            (moves(call) && call->addr && call->length && gpu_is_device(call->addr, call->length));
 }
 
 int rereg(const struct rereg *call, struct made *made)
 {
-    struct known known;
+    struct native_entry entry;
     int result;
 
-    if (!known_take(call->mr, &known))
+    if (!native_table_take(call->mr, &entry))
         return below(call, call->mr);
-    if (is_of_device(call, &known) && !pd_keeps_pages_from_children()) {
-        result = rereg_device(call, &known, made);
+    if (is_of_device(call, &entry) && !pd_keeps_pages_from_children()) {
+        result = rereg_device(call, &entry, made);
     } else {
         result = below(call, call->mr);
         if (is_new(result))
-            known.asked = changed(call, &known.asked);
+            entry.wanted = changed(call, &entry.wanted);
     }
-    known_add(&known);
+    native_table_add(&entry);
     return result;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * ibv_rereg_mr() with --gpu. To or from device memory a new registration takes the place of the old
- * one, in the struct ibv_mr that the program has.
+ * ibv_rereg_mr() with --gpu. A change to or from device memory makes a new registration, which
+ * replaces the old one in the program's struct ibv_mr.
  */
 #ifndef HMREG_PRELOAD_VERBS_REREG_H
 #define HMREG_PRELOAD_VERBS_REREG_H
@@ -17,7 +17,7 @@ struct rereg {
     int access;
 };
 
-/* As ibv_rereg_mr(). Where hmreg registered anew, *made has how. */
+/* As ibv_rereg_mr(). Fills *made if hmreg made a new registration. */
 int rereg(const struct rereg *call, struct made *made);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The calls of libibverbs that are interposed on, as a table. libhmreg-preload.so defines their
- * symbols and needs libc only; at the first call it loads libhmreg-preload-verbs.so, whose table
- * records. Where that cannot be loaded, verbs_real passes the calls on.
+ * A table of the interposed calls of libibverbs. libhmreg-preload.so defines their symbols and
+ * needs libc only; at the first call it loads libhmreg-preload-verbs.so, whose table records. Where
+ * that cannot be loaded, verbs_real passes the calls on.
  *
  * caller: the return address of the program's call; NULL: libibverbs jumped here, from a function
  * that the program has called past this library.
@@ -12,8 +12,8 @@
 
 #include <infiniband/verbs.h>
 
-struct ibv_mr_init_attr; /* of ibv_reg_mr_ex(), which most libibverbs lack */
-struct ibv_buf;          /* of ibv_reg_buf_mr(), which fewer have */
+struct ibv_mr_init_attr; /* for ibv_reg_mr_ex(), which most libibverbs lack */
+struct ibv_buf;          /* for ibv_reg_buf_mr(), which newer ones have */
 
 struct verbs_calls {
     struct ibv_mr *(*reg_mr)(struct ibv_pd *pd, void *addr, size_t length, int access,
@@ -36,16 +36,16 @@ struct verbs_calls {
     int (*close_device)(struct ibv_context *context);
 };
 
-/* The table to call: the recording one, or else verbs_real. */
+/* The recording table, else verbs_real. */
 const struct verbs_calls *verbs_calls(void);
 
-/* What this library's symbols stand before: libibverbs' own functions, or another library's that
- * also interposes. caller is not used. A function that this libibverbs lacks fails with EOPNOTSUPP.
- * In libhmreg-preload.so. */
+/* The next definitions behind this library's symbols: libibverbs' own, or another interposing
+ * library's. They ignore caller. A function that this libibverbs lacks fails with EOPNOTSUPP. In
+ * libhmreg-preload.so. */
 extern const struct verbs_calls verbs_real;
 
-/* What libhmreg-preload-verbs.so exports: its table, whose functions pass calls on to real's. The
- * first real is kept. */
+/* libhmreg-preload-verbs.so exports a function that returns its table, whose functions pass calls
+ * on to `real`. The first `real` is kept. */
 #define VERBS_WORK_LIBRARY "libhmreg-preload-verbs.so"
 #define VERBS_WORK_SYMBOL  "hmreg_preload_verbs"
 typedef const struct verbs_calls *hmreg_preload_verbs_call(const struct verbs_calls *real);

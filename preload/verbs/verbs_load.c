@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Loads libhmreg-preload-verbs.so at the first call, from the folder of the library that this file
- * is part of. A process whose real and effective user differ never has it loaded by a path of the
- * environment: the dynamic linker ignores LD_PRELOAD there.
+ * is part of. The dynamic linker ignores LD_PRELOAD in a set-user-ID process, so the environment
+ * cannot choose that folder there.
  */
-#include "preload/lost.h"
+#include "preload/untraced.h"
 #include "preload/verbs/verbs_calls.h"
 
 #include <dlfcn.h>
@@ -17,7 +17,7 @@
 
 static _Atomic(const struct verbs_calls *) found;
 
-/* The path of the library with the work, beside this one. False: too long. */
+/* The path of libhmreg-preload-verbs.so, beside this library. False: too long. */
 static int path_of_work(char *path, size_t room)
 {
     const char *slash;
@@ -41,8 +41,8 @@ static const struct verbs_calls *load(void)
     void *library;
 
     library = known ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-    if (!library && hmreg_preload_lost)
-        hmreg_preload_lost(RECORD_LOST_LIBRARY, known && access(path, R_OK) ? errno : 0);
+    if (!library && hmreg_preload_untraced)
+        hmreg_preload_untraced(RECORD_UNTRACED_LIBRARY, known && access(path, R_OK) ? errno : 0);
     if (library) {
         get = (hmreg_preload_verbs_call *)dlsym(library, VERBS_WORK_SYMBOL);
         calls = get ? get(&verbs_real) : NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * libibverbs' own functions, by their version, or another interposing library's: what the program
- * would bind to without this library. RTLD_NEXT does not find a libibverbs that the program loaded
- * with dlopen(3), which is looked for by its name.
+ * The functions that the program would bind to without this library: libibverbs' own, by their
+ * version, or another interposing library's. RTLD_NEXT does not find a libibverbs that the program
+ * loaded with dlopen(3); that one is looked up by name.
  */
 #include "preload/verbs/verbs_calls.h"
 
@@ -28,7 +28,7 @@ static void *loaded(void)
     return from;
 }
 
-/* Is it of a library with a name that begins so? */
+/* Does the name of the function's library begin with library_name? */
 static bool is_of(void *function, const char *library_name)
 {
     Dl_info info;
@@ -46,7 +46,7 @@ static void *skip_own_function(void *found)
     return found && is_of(found, "libhmreg-") ? NULL : found;
 }
 
-/* dlvsym() passes over a definition without a version, to which programs bind all the same. */
+/* dlvsym() skips a definition without a version, but programs bind to it: so dlsym() first. */
 static void *next_definition(const char *name, const char *version)
 {
     void *any = skip_own_function(dlsym(RTLD_NEXT, name));
@@ -71,8 +71,8 @@ static void *find(_Atomic(void *) *cached, const char *name, const char *version
     return found;
 }
 
-/* In a function: `call`, libibverbs' function of this name and type, NULL with errno if it has
- * none. */
+/* Declares `call` in a function: libibverbs' function of this name and type; NULL with errno if it
+ * has none. */
 #define REAL(type, name, version)                                                                  \
     static _Atomic(void *) cached;                                                                 \
     type *call = (type *)find(&cached, name, version)

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The calls of libibverbs, recorded. Each is passed on with its arguments, or with --gpu (gpu.h,
- * rereg.h) perhaps made in another way, and returns with the result and the errno of the real one.
- * What the recorder asks about the memory it asks afterwards.
+ * Records the calls of libibverbs. Each is passed on with its arguments, or with --gpu perhaps made
+ * by hmreg (gpu.h, rereg.h), and returns the real result and errno. Questions about the memory come
+ * after the call.
  *
- * Not recorded: calls that libibverbs or hmreg makes itself, and probes for dmabuf support, which
- * pass an invalid descriptor and are meant to fail.
+ * Not recorded: calls of libibverbs or hmreg themselves, and probes for dmabuf support, which pass
+ * an invalid descriptor and are meant to fail.
  */
 #include "preload/engine.h"
 #include "preload/guard.h"
 #include "preload/memory.h"
 #include "preload/mode.h"
 #include "preload/shadow.h"
-#include "preload/verbs/asked.h"
+#include "preload/verbs/request.h"
 #include "preload/verbs/gpu.h"
 #include "preload/verbs/origin.h"
 #include "preload/verbs/rereg.h"
@@ -31,14 +31,15 @@ static const char *nic_of(const struct ibv_context *context)
     return context && context->device ? context->device->name : NULL;
 }
 
-/* Which memory it was, and by which path: of a region that libibverbs registered as asked. */
+/* Finds memory and path of a call that libibverbs made. */
 static void find_path(const struct verbs_request *request, struct record_call *call)
 {
     uint64_t addr = request->fd >= 0 ? request->iova : (uint64_t)(uintptr_t)request->addr;
     bool found = memory_find(addr, request->length, call->error, &call->iface, &call->device);
 
     if (request->fd >= 0) {
-        /* A dmabuf's iova is its address by custom only; host memory has no dmabuf of ours. */
+        /* A dmabuf's iova is its address by convention only: record it only if it is device memory.
+         */
         bool device = found && call->iface != HMREG_IFACE_SYSTEM;
 
         call->iface = device ? call->iface : RECORD_IFACE_UNKNOWN;
@@ -61,9 +62,9 @@ static struct record_call new_call(const struct verbs_request *request, const vo
         .addr = (uint64_t)(uintptr_t)request->addr,
         .len = request->length,
         .access = request->access,
-        .rights = asked_remote(request->access)    ? RECORD_REMOTE
-                  : asked_written(request->access) ? RECORD_WRITTEN
-                                                   : RECORD_READ,
+        .rights = request_remote(request->access)    ? RECORD_REMOTE
+                  : request_written(request->access) ? RECORD_WRITTEN
+                                                     : RECORD_READ,
         .iface = RECORD_IFACE_UNKNOWN,
         .device = -1,
         .nic = nic_of(request->pd->context),
@@ -71,7 +72,7 @@ static struct record_call new_call(const struct verbs_request *request, const vo
     };
 }
 
-/* Where hmreg registered. */
+/* Describes a registration that hmreg made. */
 static void tell(struct record_call *call, const struct made *made)
 {
     call->how = RECORD_MADE;
@@ -117,7 +118,8 @@ static bool is_of_program(const void *caller)
             "--by audit, or have it load libhmreg-ibverbs.so in libibverbs' place");
         return false;
     default:
-        /* hmreg's: with --gpu they are our own, of any thread; without, a program's with hmreg. */
+        /* A call of hmreg: with --gpu our own, on any thread; without, one of a program that uses
+         * hmreg. */
         return !preload_mode()->gpu;
     }
 }
@@ -202,23 +204,23 @@ static struct ibv_mr *reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr
                                 const void *caller)
 {
     struct verbs_request request = {.kind = RECORD_REG_MR_EX, .pd = pd, .fd = -1, .attr = attr};
-    const struct init_attr *asked = (const void *)attr;
+    const struct init_attr *wanted = (const void *)attr;
 
     if (!attr)
         return verbs_below()->reg_mr_ex(pd, attr, caller);
-    request.length = asked->length;
-    request.access = (unsigned)asked->access;
-    request.addr = asked->comp_mask & MASK_ADDR ? asked->addr : NULL;
-    request.iova = asked->comp_mask & MASK_IOVA ? asked->iova : (uintptr_t)request.addr;
-    request.fd = asked->comp_mask & MASK_FD ? asked->fd : -1;
-    request.offset = asked->comp_mask & MASK_FD_OFFSET ? asked->fd_offset : 0;
-    request.more = asked->comp_mask & ~(uint64_t)MASK_ALL;
-    if (asked->comp_mask & MASK_FD && asked->fd < 0) /* a probe */
+    request.length = wanted->length;
+    request.access = (unsigned)wanted->access;
+    request.addr = wanted->comp_mask & MASK_ADDR ? wanted->addr : NULL;
+    request.iova = wanted->comp_mask & MASK_IOVA ? wanted->iova : (uintptr_t)request.addr;
+    request.fd = wanted->comp_mask & MASK_FD ? wanted->fd : -1;
+    request.offset = wanted->comp_mask & MASK_FD_OFFSET ? wanted->fd_offset : 0;
+    request.more = wanted->comp_mask & ~(uint64_t)MASK_ALL;
+    if (wanted->comp_mask & MASK_FD && wanted->fd < 0) /* a probe */
         return verbs_below()->reg_mr_ex(pd, attr, caller);
     return reg(&request, caller);
 }
 
-/* A buffer of libibverbs', whose address may be of no host memory: hmreg registers none of them. */
+/* hmreg registers no ibv_buf: its address may not be host memory. */
 static struct ibv_mr *reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length,
                                  int access, const void *caller)
 {
@@ -237,7 +239,7 @@ static struct ibv_mr *reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *a
 
 /* ---- changes and ends -------------------------------------------------------------------- */
 
-/* The region as ibv_rereg_mr() is asked to make it. */
+/* The region that ibv_rereg_mr() is asked to make. */
 static struct verbs_request rereg_request(const struct ibv_mr *mr, int flags, struct ibv_pd *pd,
                                           void *addr, size_t length, int access)
 {
@@ -299,8 +301,8 @@ static int rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr,
     return result;
 }
 
-/* Deregisters, and records the call. What is recorded of the
- * handle is taken before, since another thread's registration may get the handle after. */
+/* Deregisters and records. The handle's record is taken before the call: after it another thread's
+ * registration may get the handle. */
 static int dereg_recorded(struct ibv_mr *mr)
 {
     struct record_dereg end;
@@ -341,8 +343,8 @@ static int dealloc_pd(struct ibv_pd *pd)
     return result;
 }
 
-/* The kernel keeps the protection domain and what is registered in it, but another may be at its
- * address next. */
+/* The kernel keeps the protection domain and its registrations, but a new ibv_pd may get its
+ * address. */
 static void unimport_pd(struct ibv_pd *pd)
 {
     struct guard guard;

@@ -18,8 +18,8 @@
 #define BASIC_MEANS (HMREG_MR_VIRT_ADDR | HMREG_MR_ALLOCATED | HMREG_MR_PROV_KEY)
 #define MAX_IOV     64
 
-/* The domains of this process, for their peers. A forked child's copy has its parent's too, of
- * which it opens no token; a thread that it lacks may hold the lock. */
+/* The domains of this process, for their peers. A forked child inherits its parent's but opens no
+ * token of these: a thread of the parent may hold the lock. */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t list_idle = PTHREAD_COND_INITIALIZER;
 static struct loopback *list;
@@ -146,8 +146,8 @@ static int access_peer(uint64_t number, const struct loopback_access *access, vo
     return rc;
 }
 
-/* LOCAL alone requires registration of system memory only, HMEM alone of memory that a device's
- * runtime allocated. */
+/* LOCAL alone requires registration of system memory only; HMEM alone requires it of memory that a
+ * device's runtime allocated. */
 static int needs_desc(struct loopback *loopback, const void *local, size_t len, bool *needed)
 {
     const uint32_t both = HMREG_MR_LOCAL | HMREG_MR_HMEM;
@@ -323,7 +323,7 @@ static void describe(const struct hmreg_loopback_config *config, struct provider
         .flags = HMREG_RMA_EVENT | HMREG_RMA_PMEM,
         .any_thread = true,
         .pends = true,
-        /* The CPU copies: in order, touching pages as it comes to them, and without atomics. */
+        /* The CPU copies in order, faults pages in, and has no atomics. */
         .orderings = PROVIDER_VALUE(HMREG_ORDERING_STRICT) | PROVIDER_VALUE(HMREG_ORDERING_RELAXED),
         .atomics = PROVIDER_VALUE(HMREG_CHOICE_OFF),
         .on_demand = PROVIDER_VALUE(HMREG_CHOICE_OFF) | PROVIDER_VALUE(HMREG_CHOICE_ON),
@@ -334,7 +334,7 @@ static void describe(const struct hmreg_loopback_config *config, struct provider
         out->key_size = LOOPBACK_RAW_BYTES;
 }
 
-/* NULL: no memory for the domain or, when the library was loaded, for the fork handler. */
+/* NULL: no memory for the domain, or none for the fork handler when the library was loaded. */
 static struct loopback *loopback_new(struct hmreg *lib, const struct hmreg_loopback_config *config,
                                      const struct provider_caps *caps)
 {

@@ -39,7 +39,7 @@ struct loopback {
     struct loopback *next; /* in the process's list of domains */
     struct hmreg *lib;
     struct hmreg_domain *domain;
-    uint64_t number; /* among the process's domains; tokens carry it */
+    uint64_t number; /* number in the process; tokens carry it */
     uint32_t mr_mode;
     uint64_t max_key;
     struct loopback_auth auth;
@@ -51,7 +51,7 @@ struct loopback {
     uint64_t keys;        /* entries in by_key */
     void *by_desc;        /* tree of all regions, by the region's address */
     void *mapped;         /* tree of struct mapped_key */
-    uint64_t last_key;    /* that the domain chose (HMREG_MR_PROV_KEY) */
+    uint64_t last_key;    /* last key that the domain chose (HMREG_MR_PROV_KEY) */
     uint64_t last_serial; /* of a region */
     uint64_t last_mapped;
     struct hmreg_loopback_eq *eq;
@@ -87,7 +87,7 @@ struct hmreg_loopback_eq {
 
 struct region {
     uint64_t key;    /* first member: the tree compares it; HMREG_KEY_NOTAVAIL: no remote access */
-    uint64_t serial; /* the other half of a raw key: no other region of the domain had it */
+    uint64_t serial; /* the other half of a raw key, unique in the domain */
     uint64_t access, flags;
     struct loopback_auth auth;
     struct hmreg_mr *public; /* the public handle; NULL until published */

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 struct pages {
-    uint64_t start; /* of the first page */
+    uint64_t start; /* address of the first page */
     size_t count;
     unsigned char *known; /* one byte per page, bit 0 as in mincore */
 };

@@ -28,7 +28,7 @@ struct ofi {
     struct fid_domain *domain;       /* the caller's */
     const struct ofi_fabric *fabric; /* NULL: unknown */
     char name[64];
-    uint32_t api_version; /* that the application passed to fi_getinfo() */
+    uint32_t api_version; /* passed by the application to fi_getinfo() */
     bool hmem;
     bool pins;  /* the fabric needs struct pages under a mapping */
     bool auth;  /* it supports authorization keys */
@@ -36,7 +36,7 @@ struct ofi {
     uint32_t mr_mode;
     uint64_t relaxed;            /* the provider's flag for relaxed ordering; 0: it has none */
     struct device_folder folder; /* the NIC's */
-    struct ofi_serial *serial;   /* for each call of libfabric; NULL: any thread may call it */
+    struct ofi_serial *serial;   /* lock around calls of libfabric; NULL: any thread may call it */
     pthread_mutex_t lock;        /* protects the regions' states */
 };
 
@@ -61,7 +61,7 @@ static bool has(const struct ofi *ofi, uint32_t version)
 static int refuse_unknown(const struct ofi *ofi, struct hmreg_reason *why, const char *what)
 {
     return hmreg_refuse(why, -EOPNOTSUPP, "fabric-unknown",
-                        "whether %s %s is unknown to this hmreg, which does not guess", ofi->name,
+                        "this hmreg does not know whether %s %s, and does not guess", ofi->name,
                         what);
 }
 
@@ -100,7 +100,7 @@ static int can_mapped(const struct ofi *ofi, struct hmreg_reason *why)
     return 0;
 }
 
-/* Does the loaded libfabric have this iface? One that it lacks is an index beyond its tables. */
+/* Does the loaded libfabric have this iface? A missing one would be an index beyond its tables. */
 static bool knows_iface(enum hmreg_iface iface)
 {
     const int of_1_17 = FI_HMEM_SYNAPSEAI;
@@ -115,7 +115,7 @@ static bool names_device(const struct ofi *ofi, enum hmreg_iface iface)
     return iface != HMREG_IFACE_ROCR || has(ofi, OFI_ROCR_VERSION);
 }
 
-/* What libfabric calls the device. */
+/* libfabric's name for the device. */
 static uint64_t device_name(const struct ofi *ofi, const struct provider_request *req)
 {
     if (!names_device(ofi, req->iface))
@@ -140,7 +140,8 @@ static int check_device(const struct provider_request *req, struct hmreg_reason 
                         req->driver);
 }
 
-/* Can this libfabric be told whose memory it is? CUDA's device it does not index by. */
+/* Can this libfabric accept the memory's iface and device? It never uses CUDA's device as an
+ * index. */
 static int can_name(const struct ofi *ofi, enum hmreg_iface iface, int device,
                     struct hmreg_reason *why)
 {
@@ -199,8 +200,8 @@ static int check(const struct ofi *ofi, int result, const char *call)
               : 0;
 }
 
-/* CALL(): one call of libfabric, alone on the fid_domain where its threading model demands that;
- * its result as check() has it. */
+/* CALL(): one call of libfabric, serialized on the fid_domain if its threading model demands that.
+ * Returns check()'s result. */
 #define CALL(ofi, call, name) (ofi_serial_enter((ofi)->serial), leave(ofi, call, name))
 
 static int leave(const struct ofi *ofi, int result, const char *call)
@@ -234,7 +235,7 @@ static const char *remedy(enum hmreg_path path, int rc)
     return "";
 }
 
-/* The address that libfabric takes for that of the descriptor's first byte. */
+/* The address of the descriptor's first byte, for libfabric. */
 static char *dmabuf_base(const struct provider_request *req)
 {
     return (char *)((uintptr_t)req->iov[0].iov_base - req->dmabuf->offset);
@@ -253,7 +254,7 @@ static int check_address(const struct ofi *ofi, const struct provider_request *r
                         ofi->name);
 }
 
-/* A device maps whole pages; libfabric's providers answer no more than EINVAL to such a base. */
+/* A device maps whole pages; libfabric's providers return only EINVAL for such a base. */
 static bool base_is_in_a_page(const struct provider_request *req)
 {
     return req->path == HMREG_PATH_DMABUF &&
@@ -648,7 +649,7 @@ static const struct provider_ops ofi_ops = {
     (FI_MR_LOCAL | FI_MR_RAW | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY |                \
      FI_MR_MMU_NOTIFY | FI_MR_RMA_EVENT | FI_MR_ENDPOINT | FI_MR_HMEM)
 
-/* FI_MR_XPU_DESC asks for nothing at registration: the application calls fi_mr_get_xpu_desc(). */
+/* FI_MR_XPU_DESC requires nothing at registration: the application calls fi_mr_get_xpu_desc(). */
 static int translate_mode(const struct fi_info *info, uint32_t *out)
 {
     uint32_t mode = (uint32_t)info->domain_attr->mr_mode;
@@ -741,9 +742,10 @@ static int check_async(const struct hmreg_domain_config *config)
     return 0;
 }
 
-/* libfabric has none of these, EFA a flag of its own. A fabric that moves bytes with the CPU stores
- * them in order and pins nothing. Of a device's writes libfabric promises an order only by an
- * endpoint's attributes (max_order_waw_size). FI_REMOTE_WRITE covers atomic operations. */
+/* libfabric has none of these options, except EFA's own flag. A fabric that moves bytes with the
+ * CPU stores them in order and pins nothing. For a device's writes libfabric promises an order only
+ * through an endpoint's attributes (max_order_waw_size). FI_REMOTE_WRITE covers atomic
+ * operations. */
 static void describe_options(const struct ofi *ofi, const struct fi_info *info,
                              struct provider_caps *out)
 {
@@ -753,7 +755,7 @@ static void describe_options(const struct ofi *ofi, const struct fi_info *info,
         PROVIDER_VALUE(HMREG_ORDERING_RELAXED) | (cpu ? PROVIDER_VALUE(HMREG_ORDERING_STRICT) : 0);
     if (cpu)
         out->on_demand = PROVIDER_VALUE(HMREG_CHOICE_OFF) | PROVIDER_VALUE(HMREG_CHOICE_ON);
-    out->provider_flags = ofi->relaxed; /* of the providers' tree at 2.7 the only one */
+    out->provider_flags = ofi->relaxed; /* the only provider in libfabric's tree at 2.7 */
     out->atomics = PROVIDER_VALUE(info->caps & FI_ATOMIC ? HMREG_CHOICE_ON : HMREG_CHOICE_OFF);
 }
 
@@ -784,7 +786,7 @@ int hmreg_domain_open_ofi(struct hmreg *lib, struct fid_domain *domain, const st
     caps.any_thread = !ofi->serial;
     caps.pins = ofi->fabric && ofi->fabric->locks;
     caps.refuses_keys = ofi->fabric && ofi->fabric->refuses_keys;
-    caps.pcie = !strcmp(ofi->name, "efa"); /* no link but PCIe, whatever the machine */
+    caps.pcie = !strcmp(ofi->name, "efa"); /* only PCIe, on every machine */
     caps.caches = ofi->fabric && ofi_fabric_caches(ofi->fabric, info->fabric_attr->prov_version);
     describe_options(ofi, info, &caps);
     return hmreg_domain_create(lib, &ofi_ops, &caps, ofi, config, out);

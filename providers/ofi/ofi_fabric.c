@@ -38,9 +38,9 @@ static bool is_completion(const struct fi_info *info)
     return info->domain_attr->threading == FI_THREAD_COMPLETION;
 }
 
-/* 1.18.0 and 1.18.1, as net before them, close without a lock. From 2.0 on endpoints of a
- * FI_THREAD_COMPLETION domain have a domain each inside it, whose table of regions is changed
- * without its lock; not under rxm, whose endpoints are of another type. */
+/* 1.18.0 and 1.18.1, as net before them, close without a lock. From 2.0 on each endpoint of a
+ * FI_THREAD_COMPLETION domain has an inner domain, whose table of regions is changed without its
+ * lock; not under rxm, whose endpoints are of another type. */
 static bool races_tcp(const struct fi_info *info)
 {
     const struct fi_fabric_attr *attr = info->fabric_attr;
@@ -51,7 +51,7 @@ static bool races_tcp(const struct fi_info *info)
            FI_VERSION_GE(libfabric_of(attr->prov_version), FI_VERSION(2, 0));
 }
 
-/* A peer's atomic operation looks its region up without the table's lock. */
+/* A peer's atomic operation looks up its region without the table's lock. */
 static bool races_efa(const struct fi_info *info)
 {
     return info->caps & FI_ATOMIC;
@@ -63,10 +63,11 @@ static bool races_efa(const struct fi_info *info)
  *   from shared memory itself.
  * tcp, net (1.17's name; later renamed tcp): from the size set, send(2) gets MSG_ZEROCOPY.
  * cxi, opx: before the version given, cxi reads the struct fi_mr_dmabuf as an iovec and so takes
- *   the descriptor for an address; opx refuses the flag. cxi keeps of a dmabuf base_addr + offset.
+ *   the descriptor for an address; opx refuses the flag. cxi keeps only base_addr + offset of a
+ *   dmabuf.
  * tcp, net, sockets, udp, shm: keys are looked up before they are inserted (ofi_mr_map_insert()).
- * efa: from 2.2 on its cache has only what the provider registers for itself, of buffers without a
- *   desc. The fabric efa-direct honours its flag, the fabric efa ignores it.
+ * efa: from 2.2 on its cache has only the provider's own registrations of buffers without a desc.
+ *   The fabric efa-direct honours its flag, the fabric efa ignores it.
  */
 static const struct ofi_fabric known[] = {
     {.core = "tcp",
@@ -169,8 +170,9 @@ uint64_t ofi_fabric_relaxed(const struct ofi_fabric *fabric, uint32_t prov_versi
     return FI_VERSION_GE(libfabric_of(prov_version), fabric->relaxes) ? fabric->relaxed : 0;
 }
 
-/* fi_domain(3): FI_THREAD_SAFE leaves all to libfabric, FI_THREAD_COMPLETION all but what shares a
- * completion queue or counter, as regions do not. Any other model is the caller's to keep. */
+/* fi_domain(3): with FI_THREAD_SAFE libfabric serializes all calls; with FI_THREAD_COMPLETION all
+ * but those on objects that share a completion queue or counter, as regions do not. With any other
+ * model the caller serializes. */
 bool ofi_fabric_any_thread(const struct ofi_fabric *fabric, const struct fi_info *info)
 {
     if (info->domain_attr->threading != FI_THREAD_SAFE && !(fabric && is_completion(info)))

@@ -33,8 +33,8 @@ struct ofi_fabric {
     bool locks;        /* registered host memory counts against RLIMIT_MEMLOCK */
     bool refuses_keys; /* fi_mr_reg() answers -FI_ENOKEY to a requested key that is in use */
     bool first_range;  /* accepts several ranges; peers can access only the first */
-    /* Does registering or closing a region race there with other calls on the domain, although
-     * the threading model of info says that it does not? NULL: no. */
+    /* Does registering or closing a region race with other calls on the domain, against the
+     * threading model of info? NULL: no. */
     bool (*races)(const struct fi_info *info);
     enum ofi_pinning pins;
     const char *setting; /* the environment variable that controls it */

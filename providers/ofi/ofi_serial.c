@@ -17,14 +17,14 @@ struct ofi_serial {
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ofi_serial *list;
 
-/* A forked child uses no domain of its parent's, whose locks threads that it lacks may hold. */
+/* A forked child uses no domain of its parent: threads of the parent may hold their locks. */
 static void begin_in_child(void)
 {
     list_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     list = NULL;
 }
 
-/* Without the handler a child finds at the worst what its parent had: nothing to report. */
+/* Failure needs no report: without the handler a child at worst finds its parent's list. */
 static __attribute__((constructor)) void handle_forks(void)
 {
     (void)pthread_atfork(NULL, NULL, begin_in_child);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * One call at a time on a fid_domain: the lock under which we call libfabric where its threading
- * model leaves that to the caller (FI_THREAD_DOMAIN). All domains of this process that are on one
- * fid_domain share it. The application's own calls on the fid_domain take no part.
+ * Serializes calls on a fid_domain: we call libfabric under this lock if its threading model
+ * requires the caller to serialize (FI_THREAD_DOMAIN). All domains of this process on one
+ * fid_domain share it. The application's own calls on the fid_domain do not take it.
  */
 #ifndef HMREG_PROVIDERS_OFI_OFI_SERIAL_H
 #define HMREG_PROVIDERS_OFI_OFI_SERIAL_H
@@ -11,10 +11,10 @@
 
 struct ofi_serial;
 
-/* The fid_domain's; each call has its ofi_serial_put(). NULL: no memory. */
+/* The lock of the fid_domain; pair each call with ofi_serial_put(). NULL: no memory. */
 struct ofi_serial *ofi_serial_get(const struct fid_domain *domain);
 
-/* serial NULL, in these three: nothing is serialized. */
+/* In these three, serial may be NULL: then nothing is serialized. */
 void ofi_serial_put(struct ofi_serial *serial);
 void ofi_serial_enter(struct ofi_serial *serial);
 void ofi_serial_leave(struct ofi_serial *serial);

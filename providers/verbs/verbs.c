@@ -38,7 +38,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define VENDOR_AMAZON   0x1d0f   /* whose NICs are EFA */
+#define VENDOR_AMAZON   0x1d0f   /* EFA NICs */
 #define VENDOR_MELLANOX 0x02c9   /* mlx4, mlx5 */
 #define VENDOR_PENSANDO 0x1dd8   /* ionic */
 #define VENDOR_HUAWEI   0x19e5   /* hns */
@@ -68,7 +68,7 @@ struct mr_init_attr {
 typedef struct ibv_mr *reg_ex_call(struct ibv_pd *pd, struct mr_init_attr *attr);
 
 struct verbs {
-    struct windows windows; /* first, as verbs_windows.c has it */
+    struct windows windows; /* must be first: verbs_windows.c relies on it */
     struct ibv_pd *pd;      /* borrowed */
     struct device_folder folder;
     uint32_t vendor; /* of the device */
@@ -170,11 +170,11 @@ static const char *advice(int errnum)
         return "its pages cannot be pinned: unmapped, read-only for access that writes, or a "
                "device's without a driver for peer memory";
     case EINVAL:
-        return "the device does not take this access or length, or is full";
+        return "the device does not support this access or length, or is full";
     case EAGAIN:
         return "the device is full, or busy";
     case EOPNOTSUPP:
-        return "the device does not do such registrations";
+        return "the device does not support such registrations";
     case EIO:
     case ENODEV:
         return "the device failed, or is gone, or is full";
@@ -211,7 +211,7 @@ static const char *dmabuf_advice(int errnum)
         return "the descriptor is invalid";
     case EINVAL:
         return "the descriptor is no dmabuf, or is shorter than the range, or the device does not "
-               "take this access";
+               "support this access";
     case EOPNOTSUPP:
     case EPROTONOSUPPORT:
         return "its driver imports no dmabufs";
@@ -240,7 +240,7 @@ static int refuse_direct(const struct verbs *verbs, int errnum, struct hmreg_rea
                         device_name(verbs), errnum, dmabuf_advice(errnum));
 }
 
-/* NVIDIA's client says of memory that has no room in BAR1 that it is not its, which is EFAULT. */
+/* NVIDIA's client disowns memory that has no room in BAR1: EFAULT. */
 static int refuse_peermem(const struct verbs *verbs, enum hmreg_iface iface, int errnum,
                           struct hmreg_reason *why)
 {
@@ -263,8 +263,8 @@ static int refuse_peermem(const struct verbs *verbs, enum hmreg_iface iface, int
                         device_name(verbs), hmreg_iface_name(iface), errnum, words);
 }
 
-/* What a device without room for a region answers besides ENOSPC, and ENOMEM of host memory, by its
- * vendor's id: what each row stands on is in docs/operating.md. */
+/* Errors of a device without room for a region, by its vendor's id, besides ENOSPC, and ENOMEM for
+ * host memory. docs/operating.md has the source of each row. */
 static const struct {
     uint32_t vendor;
     int errnum;
@@ -272,7 +272,8 @@ static const struct {
     {VENDOR_MELLANOX, EAGAIN}, /* mlx5: a command's status "no resources" */
     {VENDOR_RXE, EINVAL},      /* Soft-RoCE: its pools */
     {VENDOR_PENSANDO, EINVAL}, /* ionic: its page tables */
-    /* ENOMEM of a device's memory is its window's, but also these drivers' own: */
+    /* For device memory ENOMEM means that its window (BAR) is full; these drivers also mean their
+     * own tables: */
     {VENDOR_AMAZON, ENOMEM},
     {VENDOR_INTEL, ENOMEM},
     {VENDOR_HUAWEI, ENOMEM},
@@ -289,7 +290,7 @@ static enum provider_room room(void *self, int rc)
     return PROVIDER_ROOM_UNKNOWN;
 }
 
-/* The kernel answers EIO to every call on a device that was removed, ENODEV while it is. */
+/* The kernel returns EIO for every call on a removed device, and ENODEV during the removal. */
 static bool gone(void *self, int rc, char *why, size_t size)
 {
     return device_folder_tells(&((struct verbs *)self)->folder, rc, why, size);
@@ -345,8 +346,8 @@ static uint64_t address_of(const struct provider_request *req)
     return req->options.set_iova ? req->options.iova : (uint64_t)(uintptr_t)req->iov[0].iov_base;
 }
 
-/* May a region begin where its dmabuf does? Peers reach no more by it than the page in which the
- * range begins, as by an export of whole pages. */
+/* May a region begin where its dmabuf does? Yes if peers then reach at most the rest of the page in
+ * which the range begins, as with an export of whole pages. */
 static bool may_begin_before(const struct provider_request *req)
 {
     uint64_t offset = req->dmabuf->offset;
@@ -355,8 +356,8 @@ static bool may_begin_before(const struct provider_request *req)
            (!(req->access & HMREG_ACCESS_REMOTE) || offset < (uint64_t)sysconf(_SC_PAGESIZE));
 }
 
-/* Some NICs (ConnectX-8 beside a GB300) take a dmabuf from its beginning only, by EOPNOTSUPP. Then
- * the region begins there, at an address as far before the range's. */
+/* Some NICs (ConnectX-8 beside a GB300) import a dmabuf from its beginning only; else EOPNOTSUPP.
+ * Then the region begins there, at an equally lower address. */
 static struct ibv_mr *import_direct(const struct verbs *verbs, const struct provider_request *req,
                                     int access)
 {
@@ -389,7 +390,7 @@ static struct ibv_mr *call_device(const struct verbs *verbs, const struct provid
     const struct iovec *iov = &req->iov[0];
 
     errno = 0;                          /* some drivers fail without setting it */
-    if (req->path == HMREG_PATH_DMABUF) /* the kernel binds no memory windows to them */
+    if (req->path == HMREG_PATH_DMABUF) /* the kernel binds no memory windows to dmabufs */
         return import_request(verbs, req, (int)(access & ~(unsigned)IBV_ACCESS_MW_BIND));
     if (req->path == HMREG_PATH_SYSTEM && verbs->odp &&
         is_on(req->options.on_demand, verbs->flags & HMREG_VERBS_ON_DEMAND))
@@ -486,7 +487,7 @@ static int reg(void *self, const struct provider_request *req, struct hmreg_mr_k
 }
 
 /* A region with a memory window of the caller's own cannot be deregistered: EBUSY, on Soft-RoCE
- * EINVAL. In a domain without windows EINVAL means what it says: no such region. */
+ * EINVAL. In a domain without windows EINVAL means that there is no such region. */
 static bool is_busy(const struct verbs *verbs, int errnum)
 {
     return errnum == EBUSY || (errnum == EINVAL && (verbs->flags & HMREG_VERBS_MEMORY_WINDOWS));
@@ -588,8 +589,8 @@ static int can_dmabuf(const struct verbs *verbs, struct hmreg_reason *why)
                             device_name(verbs));
     default:
         return hmreg_refuse(why, -errnum, "dmabuf-probe-failed",
-                            "%s did not say whether it imports dmabufs: asked with no descriptor, "
-                            "it answered %s",
+                            "%s did not say whether it imports dmabufs: probed without a "
+                            "descriptor, it answered %s",
                             device_name(verbs), hmreg_strerror(errnum));
     }
 }

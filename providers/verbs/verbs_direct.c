@@ -16,7 +16,7 @@
 typedef int path_call(struct ibv_context *context, char *path, size_t size);
 typedef bool supported_call(struct ibv_device *device);
 
-/* Is this a NIC of mlx5? A libmlx5 too old to say so is taken for the NIC's. */
+/* Is this a NIC of mlx5? If libmlx5 is too old to tell, true. */
 static bool is_mlx5(void *library, struct ibv_device *device)
 {
     supported_call *supported = (supported_call *)dlsym(library, "mlx5dv_is_supported");

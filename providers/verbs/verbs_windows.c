@@ -15,7 +15,7 @@
 
 struct hmreg_window {
     struct windows *all;
-    struct hmreg_window *next, **link; /* link: what points to it in its list */
+    struct hmreg_window *next, **link; /* link: the pointer to it in its list */
     struct ibv_mr *mr;
     struct ibv_mw *mw;
     uint32_t rkey;
@@ -23,7 +23,7 @@ struct hmreg_window {
 
 /* ---- the list --------------------------------------------------------------------------- */
 
-/* With many windows a deregistration looks at few. */
+/* With many windows a deregistration searches few. */
 static struct hmreg_window **list_of(struct windows *windows, const struct ibv_mr *mr)
 {
     return &windows->lists[(uintptr_t)mr / _Alignof(max_align_t) % WINDOW_LISTS];
@@ -94,7 +94,7 @@ static int check_arguments(uint64_t access, const struct ibv_qp *qp, enum ibv_mw
     return 0;
 }
 
-/* A parent domain has the context and the handle of what it stands for. */
+/* A parent domain has the context and the handle of the protection domain behind it. */
 static bool is_of(const struct windows *windows, const struct ibv_qp *qp)
 {
     return qp->pd->context == windows->pd->context && qp->pd->handle == windows->pd->handle;

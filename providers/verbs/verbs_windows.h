@@ -2,7 +2,7 @@
  *
  * The memory windows of a verbs domain, <hmreg/verbs.h>'s hmreg_window_*(): each is bound once, by
  * a work request on the caller's queue pair, and ends with its deallocation. From before its
- * binding is posted until then its region is not deregistered: no device is asked whether it would.
+ * binding is posted until then its region is not deregistered, on any device.
  */
 #ifndef HMREG_PROVIDERS_VERBS_VERBS_WINDOWS_H
 #define HMREG_PROVIDERS_VERBS_VERBS_WINDOWS_H
@@ -13,14 +13,15 @@
 
 #define WINDOW_LISTS 256
 
-/* A verbs domain's; the provider's part of the domain begins with it. */
+/* The windows of a verbs domain, whose provider part begins with this struct. */
 struct windows {
     struct hmreg *lib;
-    struct ibv_pd *pd;    /* borrowed */
-    unsigned extra;       /* what a window that peers write has besides: IBV_ACCESS_REMOTE_ATOMIC */
-    bool bindable;        /* regions by address have IBV_ACCESS_MW_BIND */
-    pthread_mutex_t lock; /* of these two */
-    struct hmreg_window *lists[WINDOW_LISTS]; /* by the address of their regions */
+    struct ibv_pd *pd;                        /* borrowed */
+    unsigned extra;                           /* additional rights of a window that peers write:
+                                               * IBV_ACCESS_REMOTE_ATOMIC */
+    bool bindable;                            /* regions by address have IBV_ACCESS_MW_BIND */
+    pthread_mutex_t lock;                     /* of the two fields below */
+    struct hmreg_window *lists[WINDOW_LISTS]; /* hashed by the address of the region */
     unsigned count;
 };
 

@@ -58,6 +58,10 @@ replaced='
 \b(un-?register)(s|ed|ing)?\b => deregister
 '
 
+# A comment that opens so leaves out its noun. `named`: folders without such comments; others follow.
+opening='(/\*|//|#)[[:space:]*]+(Of|The same)\b'
+named='preload tools hmem providers kernel affinity bench core/patch core/monitor core/base'
+
 # FILE: the exact words that are right there, and why. FILE may be a pattern.
 excepted='
 docs/testing.md: nobody, UCX => the user of that name
@@ -124,6 +128,17 @@ texts_repeat_the_noun() {
     [[ ! $found ]]
 }
 
+opens_without_its_noun() { # COMMENT
+    grep -qzE -e "$opening" <<<"$1"
+}
+
+comments_open_with_their_noun() { # FOLDER...
+    local found
+    found=$(grep -rzoHE -e "$opening.{0,40}" --include='*.[ch]' --include='*.map' --include=CMakeLists.txt "$@" | tr '\0' '\n')
+    printf '%s' "$found"
+    [[ ! $found ]]
+}
+
 check words__of_a_riddle__are_found finds refused 'Who has been told all of it is told again.'
 check words__that_are_a_metaphor__are_found finds refused 'struct ledger'
 check words__inside_an_identifier__are_found finds refused 'drop_crowd(server);'
@@ -131,6 +146,9 @@ check words__of_a_plain_sentence__are_not fails '' finds refused 'The cache evic
 check words__of_a_relative_clause__are_found finds refused 'It closes the queue, which is what to close.'
 check words__that_the_glossary_replaced__are_found finds replaced 'The cache remembers each region.'
 check words__of_the_glossary__are_not fails '' finds replaced 'The retired region was invalidated.'
+check words__that_open_without_the_noun__are_found opens_without_its_noun $'/*\n * Of a region that ended. */'
+check words__that_open_with_the_noun__are_not fails '' opens_without_its_noun '/* The region that ended. */'
+check words__that_open_a_comment__name_the_noun comments_open_with_their_noun $named
 check words__of_the_tree__say_who_does_what has_none_of refused everything
 check words__that_users_read__are_the_glossarys has_none_of replaced users_texts
 check words__of_texts__repeat_the_noun texts_repeat_the_noun

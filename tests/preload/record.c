@@ -455,12 +455,12 @@ TEST(record__more_than_fits__counted_as_lost)
     for (unsigned i = 0; i < view->row_count; i++)
         count += view->rows[i].count;
     assert_true(view->row_count <= RECORD_ROWS);
-    assert_int_equal(count + view->lost_rows, RECORD_LIVE + 5000 + 2000);
-    assert_int_equal(view->live + view->lost_live, RECORD_LIVE + 5000);
+    assert_int_equal(count + view->dropped_rows, RECORD_LIVE + 5000 + 2000);
+    assert_int_equal(view->live + view->dropped_live, RECORD_LIVE + 5000);
     assert_true(view->live > RECORD_LIVE / 2);
-    assert_true(view->lost_names > 0 && view->lost_ranges > 0 && view->lost_rows > 0);
+    assert_true(view->dropped_names > 0 && view->dropped_ranges > 0 && view->dropped_rows > 0);
     assert_int_equal(view->reason_count, RECORD_REASONS);
-    assert_int_equal(view->lost_reasons, 100 - RECORD_REASONS);
+    assert_int_equal(view->dropped_reasons, 100 - RECORD_REASONS);
     free(view);
 }
 

@@ -267,7 +267,7 @@ TEST(run__text__tables_and_advice_on_standard_error)
     assert_says(tool.err, "10 registrations of 40 KiB, 0 failed");
     assert_says(tool.err, "9 registrations repeated earlier ones");
     assert_says(tool.err, "a cache would save: at most 9 registrations, ");
-    assert_says(tool.err, "(--trace=watch tells)");
+    assert_says(tool.err, "(--trace=watch checks that)");
 }
 
 TEST(run__no_registration__said)

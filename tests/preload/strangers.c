@@ -63,8 +63,8 @@ static unsigned count_entries(const char *folder)
 
 static void make_lost(const char *path)
 {
-    const struct record_lost lost = {
-        .magic = RECORD_LOST_MAGIC, .version = RECORD_VERSION, .size = sizeof(lost)};
+    const struct record_untraced_file lost = {
+        .magic = RECORD_UNTRACED_MAGIC, .version = RECORD_VERSION, .size = sizeof(lost)};
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
     STRANGER_DOES(fd >= 0 && write(fd, &lost, sizeof(lost)) == sizeof(lost));
@@ -82,7 +82,7 @@ static void run_robbed(const char *folder)
 {
     char command[8192];
 
-    snprintf(file, sizeof(file), "%s/" RECORD_LOST_FILE, folder);
+    snprintf(file, sizeof(file), "%s/" RECORD_UNTRACED_FILE, folder);
     stranger_acts(make_their_lost);
     snprintf(command, sizeof(command),
              "ulimit -f 100; HMREG_RUN_DIR=%s LD_PRELOAD=%s %s %s robbed %d %s", folder,
@@ -112,7 +112,7 @@ static char retaken[128];
 static void retake(void)
 {
     STRANGER_DOES(!mkdir(retaken, 0700) && !chmod(retaken, 0777));
-    snprintf(file, sizeof(file), "%.100s/" RECORD_LOST_FILE, retaken);
+    snprintf(file, sizeof(file), "%.100s/" RECORD_UNTRACED_FILE, retaken);
     make_lost(file);
 }
 

@@ -72,7 +72,7 @@ run user "${user[@]}" bash -c 'ulimit -l 4096; exec "$@"' --
 check doctor__user__proves_without_root says user 'cuda 0, simulated dmabuf ok'
 check doctor__user__memlock finds user memlock-low
 check doctor__user__memlock_counted_in_the_sentence \
-    says user 'ulimit -l is 4 MiB: with 1 RDMA device, 4 MiB'
+    says user 'ulimit -l is 4 MiB; with 1 RDMA device, registrations larger than 4 MiB fail'
 
 # ---- peer memory alone: libibverbs as Debian has it imports no dmabufs on Soft-RoCE -----------
 

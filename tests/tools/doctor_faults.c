@@ -415,7 +415,7 @@ static const struct fault {
       {"gpus", "[{'pci': '0000:42:00.0', 'vendor': 'Intel', 'iface': 'ze', 'driver': "
                "'xe', 'files_lacking': []}]"}},
      "broken",
-     "GPUDirect is broken here: a GPU is there with its driver",
+     "GPUDirect is broken here: a GPU has its driver",
      "gpu-no-runtime"},
     {"a kernel that imports no dmabufs",
      1,

@@ -32,7 +32,7 @@ TEST(brief__one_line_with_the_first_cause)
     snprintf(line, sizeof(line), "%s DEGRADED ", host);
     assert_memory_equal(tool.out, line, strlen(line));
     if (!status)
-        assert_says(tool.out, " port-down: No port is active of mlx5_1. | pairs=4 ");
+        assert_says(tool.out, " port-down: No port is active on mlx5_1. | pairs=4 ");
     assert_int_equal(tool.status, 1);
     assert_ptr_equal(strchr(tool.out, '\n'), tool.out + strlen(tool.out) - 1);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * hmreg doctor --serve and --peer with strangers, which have another secret, replay
- * messages, send what is no message, or say nothing.
+ * messages, send an invalid message, or say nothing.
  */
 #include "tests/tools/tool.h"
 #include "tools/doctor/doctor.h"
@@ -248,7 +248,7 @@ TEST(serve__wrong_secret__turned_away)
 
     begin();
     assert_int_equal(peer_link_open(&link, "127.0.0.1", server.port, &other), -1);
-    assert_string_equal(link.why.text, "it does not take this secret");
+    assert_string_equal(link.why.text, "it refused this secret");
     server_says("turned away: it does not know the secret (1 so far)");
     serves();
     end();
@@ -364,7 +364,7 @@ TEST(serve__fabric_that_is_not_listed__reaches_no_process)
     begin();
     linked(&link);
     peer_link_send(&link, json_pack("{s:s, s:s}", "do", "pair", "fabric", "ofi tcp lo ::1"));
-    assert_string_equal(words_at(received(&link), "end"), "it proves no such pair");
+    assert_string_equal(words_at(received(&link), "end"), "it refused this pair");
     peer_link_close(&link);
     end();
 }
@@ -551,7 +551,7 @@ TEST(peer__that_does_not_know_the_secret__not_trusted)
 {
     uint8_t greeting[WIRE_GREETING] = WIRE_MAGIC;
 
-    asks("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n", 45, "is no hmreg doctor --serve");
+    asks("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n", 45, "no hmreg doctor --serve");
     asks(greeting, sizeof(greeting), "its secret is another");
 }
 

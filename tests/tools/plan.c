@@ -70,7 +70,7 @@ TEST(text__what_is_not_cached_has_a_note)
     assert_says(tool.out, "loopback");
     assert_says(tool.out, "1 PiB");
     assert_says(tool.out, "up to "); /* what a cache holds */
-    assert_says(tool.out, "a region fits as a whole or not at all");
+    assert_says(tool.out, "the range must fit as one region");
     assert_says(tool.out, "[1] a cache holds at most");
 }
 
@@ -135,7 +135,7 @@ TEST(fabric__only_that)
     }
     document = tool_document(1, "plan", "--json", "-p", "nosuch");
     assert_string_equal(words_at(document, "failures/0"),
-                        "there is no fabric nosuch here; hmreg info lists those there are");
+                        "there is no fabric nosuch here; hmreg info lists the fabrics");
 }
 
 TEST(text__sizes_in_one_unit)

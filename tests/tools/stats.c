@@ -693,7 +693,7 @@ TEST(other_users_process_by_number__says_why_not)
     if (strstr(out, "status 127")) {
         test_skip("the command is in a folder that user nobody must not enter");
     }
-    assert_says(out, "must not be looked into");
+    assert_says(out, "may not be inspected");
     assert_says(out, "status 1");
 }
 

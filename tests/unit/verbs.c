@@ -294,8 +294,8 @@ TEST(reg__device_says_no__its_code_and_advice)
         {ENOMEM, -ENOMEM, "RLIMIT_MEMLOCK"},
         {ENOMEM, -ENOMEM, "of regions is 4711"},
         {EFAULT, -EFAULT, "cannot be pinned"},
-        {EINVAL, -EINVAL, "does not take this access or length"},
-        {EOPNOTSUPP, -EOPNOTSUPP, "does not do such registrations"},
+        {EINVAL, -EINVAL, "does not support this access or length"},
+        {EOPNOTSUPP, -EOPNOTSUPP, "does not support such registrations"},
         {EIO, -EIO, "failed, or is gone"},
         {ENODEV, -ENODEV, "failed, or is gone"},
         {EPERM, -EPERM, "Operation not permitted"},
@@ -332,7 +332,7 @@ TEST(reg__efault__its_cause_is_looked_for_after_the_failure)
     assert_ok(hmreg_mr_close(mr));
     fake_verbs.reg_fails = true;
     fake_verbs.reg_error = EINVAL;
-    assert_fails(reg(HMREG_SEND, &mr), -EINVAL, "does not take this access");
+    assert_fails(reg(HMREG_SEND, &mr), -EINVAL, "does not support this access");
     assert_int_equal(looks, 0);
     fake_verbs.reg_error = EFAULT;
     assert_fails(hmreg_mr_reg(fixture.domain, file + 1, page, HMREG_SEND, 0, 0, 0, &mr, NULL),

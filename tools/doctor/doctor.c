@@ -106,7 +106,7 @@ static int status_of(const json_t *document)
     return (int)findings_worst(json_object_get(document, "findings"));
 }
 
-/* As text, in the form that is asked for, or JSON. */
+/* Shows the document as --brief, --openmetrics, JSON or text. */
 static int show_as(const struct command *self, const struct options *options)
 {
     struct command shown = *self;
@@ -130,7 +130,7 @@ static int show_drawn(const struct command *self, struct options *options)
     return drawn ? status : EXIT_ERROR;
 }
 
-/* With the other node, or for it. */
+/* Runs --peer or --serve. */
 static int meet(const struct options *options)
 {
     const struct peer_options peer = {
@@ -205,12 +205,12 @@ static const struct option_def options[] = {
                   "seconds are accepted, from 1 to 3600"),
     OPTION("picture", "FILE", "draw devices, NICs and paths into FILE.svg (Graphviz)",
            take_picture),
-    OPTION_TEXT("compare", "FILE", "begin with what differs from FILE, an earlier --json",
+    OPTION_TEXT("compare", "FILE", "begin with differences from FILE, an earlier --json",
                 offsetof(struct options, compare), "a file is accepted"),
     OPTION("serve", "[=ADDRESS]", "let the doctor of another node prove pairs of NICs", take_serve),
     OPTION_TEXT("peer", "HOST", "prove pairs of NICs with a node that serves",
                 offsetof(struct options, peer), "HOST or HOST:PORT is accepted"),
-    OPTION_TEXT("secret", "FILE", "what both nodes have, of mode 600, for --serve and --peer",
+    OPTION_TEXT("secret", "FILE", "the secret of both nodes, mode 600, for --serve and --peer",
                 offsetof(struct options, secret), "a file is accepted"),
     OPTION_FLAG("brief", "one line, as a Nagios plugin prints", offsetof(struct options, brief)),
     OPTION_FLAG("openmetrics", "metrics for Prometheus instead of text",

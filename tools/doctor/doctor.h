@@ -16,12 +16,12 @@ json_t *process_facts(struct hmreg *lib);
 json_t *gpus_facts(void); /* GPUs on the PCI bus, known to a runtime or not */
 json_t *nvidia_facts(const json_t *runtimes);
 json_t *nics_facts(void); /* the kernel's RDMA devices, opened by a library or not */
-/* After transfers: each port's "errors" as they are now, and "risen", by how much they rose. */
+/* Call after transfers: updates each port's "errors", and sets "risen", the increase. */
 void nics_look_again(json_t *nics);
 json_t *peers_facts(void); /* peer memory */
 
-/* Proves what is worth a proof, and sets "proof" in each memory of each fabric of the facts; null:
- * nothing to try. patience: the seconds that one may take. */
+/* Runs the proofs and sets "proof" in each memory of each fabric of the facts; null: no proof to
+ * run. patience: seconds for one proof. */
 void proof_run(json_t *facts, int patience);
 
 /* ---- conclusions from the facts --------------------------------------------------------- */
@@ -39,8 +39,8 @@ void paths_judge(const json_t *facts, json_t *findings);
 void proof_judge(const json_t *facts, json_t *findings);
 void ways_judge(const json_t *facts, json_t *findings);
 
-/* The findings that a user reads, of what the judges added: one for each fault; a finding
- * that others explain follows its cause; the worst come first. */
+/* Arranges the judges' findings for the user: one for each fault; a finding follows its cause; the
+ * worst come first. */
 json_t *causes_arrange(json_t *findings, const json_t *facts);
 
 /* Runs all judges, and arranges their findings. */
@@ -52,20 +52,20 @@ json_t *doctor_summary(const json_t *facts, const json_t *findings);
 
 /* The result of the proof of a pair or of a fabric's memory; "" without one. */
 const char *proof_result(const json_t *described);
-/* Writes which ways of path dmabuf move a pair's bytes. False: fewer than two were tried, of which
- * the pair's path says as much. */
+/* Writes which ways of path dmabuf move a pair's bytes. False: fewer than two were tried; then the
+ * pair's path is enough. */
 bool ways_describe(const json_t *pair, char *words, size_t size);
 /* The number of RDMA devices that the fabric libraries list. */
 size_t nics_count(const json_t *facts);
 
 /* ---- text output ------------------------------------------------------------------------ */
 
-/* Whether all lines are printed, or the first ones. */
+/* True: print all lines; false: only the first ones. */
 void doctor_print_all(bool all);
 void doctor_print_text(const json_t *document);
 /* One line: the host, the verdict, the first finding, numbers. */
 void doctor_print_brief(const json_t *document);
-/* In the text format of OpenMetrics. */
+/* Prints the document in OpenMetrics' text format. */
 void doctor_print_metrics(const json_t *document);
 
 /* ---- an earlier document ------------------------------------------------------------------ */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The doctor's document for who watches many machines: in one line, and as metrics.
+ * Prints the doctor's document for the monitoring of many machines: in one line, and as metrics.
  */
 #include "tools/doctor/doctor.h"
 #include "tools/doctor/findings.h"
@@ -23,7 +23,7 @@ static size_t pairs_that(const json_t *facts, bool proven)
 
 /* ---- one line ----------------------------------------------------------------------------- */
 
-/* What follows a '|' monitoring reads as numbers. */
+/* Prints words without '|': monitoring reads numbers after it. */
 static void print_words(const char *words)
 {
     for (; *words; words++)
@@ -140,7 +140,7 @@ void doctor_print_metrics(const json_t *document)
     metrics_family("hmreg_nic_port_active", "gauge", "1 where the port's link is up, else 0.");
     visit_ports(facts, print_active);
     metrics_family("hmreg_nic_port_errors", "counter",
-                   "What the NIC counted that should not happen, as the kernel names it.");
+                   "The NIC's error counters, by the kernel's names.");
     visit_ports(facts, print_errors);
     metrics_end();
 }

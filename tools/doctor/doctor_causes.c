@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Makes the list that a user reads of what the judges found: which finding explains which, one
- * finding for all that have the same fault, causes first and each followed by what it explains.
+ * Arranges the judges' findings for the user: merges findings of one fault, finds which finding
+ * explains which, and lists each cause before the findings that it explains.
  */
 #include "tools/doctor/doctor.h"
 #include "tools/doctor/findings.h"
@@ -12,13 +12,13 @@
 
 /* ---- which finding explains which ------------------------------------------------------- */
 
-/* The cause explains findings of the code about the same NIC and device, where both name one.
+/* The cause explains findings of the code, if both name equal NICs and devices or one names none.
  * error: only findings with this errno value; 0: any. */
 static const struct rule {
     const char *cause; /* NULL: each reason of hmreg(7) */
     const char *code;
     int error;
-    bool of_host; /* the cause is of host memory, on the NIC */
+    bool of_host; /* the cause is about host memory on the NIC */
 } rules[] = {
     {"no-port", "loopback-untried", 0, false},
     {"port-down", "loopback-untried", 0, false},
@@ -83,7 +83,7 @@ static json_t *causes_of(const json_t *findings, const json_t *found)
 
 /* ---- findings of one fault -------------------------------------------------------------- */
 
-/* Findings with the same key are one: of the same code, words, error and causes. */
+/* Findings with one key are merged: their code, words, error and causes are equal. */
 static json_t *key_of(const json_t *findings, const json_t *found, const json_t *causes)
 {
     json_t *key = doc_format("%s/%d/%s/", doc_words(found, "code"), (int)doc_number(found, "error"),
@@ -279,7 +279,7 @@ static bool has_cause(const json_t *causes, size_t place)
     return false;
 }
 
-/* A cause is as bad as the worst that it explains. */
+/* A cause gets the severity of the worst finding that it explains. */
 static enum severity rank(const json_t *groups, const json_t *causes, size_t place)
 {
     const json_t *of;
@@ -293,7 +293,7 @@ static enum severity rank(const json_t *groups, const json_t *causes, size_t pla
     return worst;
 }
 
-/* Adds the group's finding, and then those that it explains as their first cause. */
+/* Adds the group's finding, then the findings whose first cause it is. */
 static void add_finding(json_t *list, const json_t *groups, const json_t *causes, size_t place,
                         const json_t *facts)
 {

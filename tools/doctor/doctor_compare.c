@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What differs between an earlier document of the doctor and this one. Of each, the facts that tell
- * of the machine become a flat table, "nics/mlx5_0/ports/1/state": "ACTIVE"; what differs has
- * broken, is mended, or is only different.
+ * Compares an earlier document of the doctor with this one. The facts of each become a flat table,
+ * "nics/mlx5_0/ports/1/state": "ACTIVE". Each difference is broken, mended or neutral.
  */
 #include "tools/doctor/doctor.h"
 #include "tools/doctor/findings.h"
@@ -15,7 +14,7 @@
 
 /* ---- the flat table ----------------------------------------------------------------------- */
 
-/* What differs from one look to the next on a machine that has not changed, or repeats others. */
+/* Keys that change although the machine did not, or that repeat other keys. */
 static bool is_left_out(const char *key)
 {
     static const char *const keys[] = {"text",       "why",       "error",    "errno", "errors",
@@ -29,7 +28,7 @@ static bool is_left_out(const char *key)
     return false;
 }
 
-/* What an item of a list is called; its place in the list, if it has no name. */
+/* The name of a list's item, or its index if it has none. */
 static void name_item(const json_t *item, size_t place, char *name, size_t size)
 {
     static const char *const keys[] = {"name", "library", "pci", "port"};
@@ -167,8 +166,8 @@ static const char *change_of(const char *path, const char *before, const char *n
     return is > was ? "broke" : "mended";
 }
 
-/* A fact that one of them lacks is of another version of this command, unless it is an item of a
- * list, which stands for its parts. */
+/* A key in only one of the documents comes from another version of this command, unless it is a
+ * list's item, which was added or removed. */
 static bool is_item_alone(const json_t *with, const json_t *without, const char *path)
 {
     const char *value = json_string_value(json_object_get(with, path));
@@ -231,7 +230,7 @@ json_t *doctor_read_earlier(const char *file)
         json_is_object(json_object_get(earlier, "facts")))
         return earlier;
     if (earlier)
-        print_error("hmreg doctor: --compare %s: what hmreg doctor --json printed is accepted",
+        print_error("hmreg doctor: --compare %s: the output of hmreg doctor --json is accepted",
                     file);
     else
         print_error("hmreg doctor: --compare %s: %s", file, error.text);

@@ -48,9 +48,9 @@ static uint64_t hexadecimal(const char *pci, const char *file)
     return strtoull(words, NULL, 16);
 }
 
-/* Is it integrated into the CPU or the chipset? Intel's is always at this address; AMD's, if
- * ROCm never supported it, has this driver. The bus does not tell: clouds show a machine the GPUs
- * that they pass through to it on the root bus. */
+/* Is it integrated into the CPU or the chipset? Intel's is always at this address; AMD's, if ROCm
+ * never supported it, has this driver. Being on the root bus proves nothing: clouds pass discrete
+ * GPUs through to it. */
 static bool is_integrated(const char *pci, const struct vendor *vendor)
 {
     json_t *driver = root_target_fact("/sys/bus/pci/devices/%s/driver", pci);
@@ -121,8 +121,8 @@ static json_t *lacking_files(const struct vendor *vendor)
     return lacking;
 }
 
-/* The size of a device's largest BAR, from sysfs lines of "start end flags": six of BARs. Those
- * after them are of the ROM, of virtual functions and of windows. */
+/* The size of a device's largest BAR, from sysfs lines of "start end flags". The first six lines
+ * are BARs; the ROM, virtual functions and windows follow. */
 static json_t *largest_bar(const char *pci)
 {
     uint64_t largest = 0, from, to;
@@ -204,7 +204,7 @@ static const char *why_unusable(const json_t *facts, const char *iface)
     const char *why =
         doc_words(doc_find(json_object_get(facts, "runtimes"), "iface", iface), "why");
 
-    return why[0] ? why : "it runs, and does not list this GPU";
+    return why[0] ? why : "it runs but does not list this GPU";
 }
 
 static void report(const json_t *gpu, const char *code, const char *where, const char *rest,
@@ -277,7 +277,7 @@ static void judge_bar(const json_t *gpu, const json_t *device, json_t *findings)
     if (!bar || !memory || bar >= memory)
         return;
     snprintf(where, sizeof(where), "/sys/bus/pci/devices/%s/resource", doc_words(gpu, "pci"));
-    snprintf(rest, sizeof(rest), ": a window of %s on the bus for %s of memory.",
+    snprintf(rest, sizeof(rest), ": its BAR covers %s of its %s of memory.",
              doc_bytes_words(bar, window), doc_bytes_words(memory, all));
     finding_add_about(findings, &(struct found){.code = "bar-small",
                                                 .where = where,

@@ -15,7 +15,7 @@
 
 /* ---- facts ------------------------------------------------------------------------------ */
 
-/* Counters of what should not happen, by words in the names that drivers give them. */
+/* Words that mark a driver's counter as an error counter. */
 static bool counts_errors(const char *name)
 {
     static const char *const words[] = {"err",      "discard", "drop",         "downed",
@@ -46,7 +46,7 @@ static void add_errors(json_t *errors, const char *nic, const char *port, const 
     json_decref(names);
 }
 
-/* Those that are not 0. */
+/* The port's error counters that are not 0. */
 static json_t *port_errors(const char *nic, const char *port)
 {
     json_t *errors = doc_object();
@@ -135,7 +135,7 @@ json_t *nics_facts(void)
     return nics;
 }
 
-/* Of each counter that has risen, by how much. */
+/* The increase of each counter that has risen. */
 static json_t *more_errors(const json_t *before, const json_t *now)
 {
     json_t *risen = doc_object(), *count;
@@ -260,11 +260,11 @@ static void judge_ports(const json_t *facts, json_t *findings)
                 &(struct found){.code = down == json_array_size(nics) ? "no-port" : "port-down",
                                 .where = "/sys/class/infiniband/*/ports/*/state",
                                 .nic = doc_words(nic, "name"),
-                                .lead = "No port is active of ",
+                                .lead = "No port is active on ",
                                 .rest = "."});
 }
 
-/* Errors that a transfer of this command, or others beside it, has met. */
+/* Errors of this command's transfers, or of others at that time. */
 static void judge_errors(const json_t *facts, json_t *findings)
 {
     const json_t *nic, *port;

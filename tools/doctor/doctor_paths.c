@@ -13,7 +13,7 @@
 
 /* ---- pairs ------------------------------------------------------------------------------ */
 
-/* Where a refusal was seen that the fabric or the runtime gave. */
+/* The place of a refusal that the fabric or the runtime reported. */
 #define TRIED "the registration that was tried (hmreg info lists each path)"
 
 static const char *const path_order[] = {"dmabuf", "peermem", "mapped"};
@@ -38,8 +38,8 @@ static const char *path_of(const json_t *memory)
     return json_array_size(json_object_get(proof, "refused")) ? "none" : doc_words(memory, "best");
 }
 
-/* The vendor's code is an errno value of the kernel's where the library's own says only that the
- * path is refused. */
+/* The vendor's code is the kernel's errno value if the library's own only means that the path is
+ * refused. */
 static int error_of(const json_t *reason)
 {
     int code = (int)json_integer_value(json_object_get(reason, "code"));
@@ -110,8 +110,8 @@ static bool is_better(const json_t *one, const json_t *other)
                                                 strcmp(proof_result(other), "proven")));
 }
 
-/* Takes ownership of the pair. Of two pairs of the same devices the better stays, or the later if
- * they are equal: so libibverbs, listed last, represents a NIC unless libfabric is better. */
+/* Takes ownership of the pair. Of two pairs with equal NIC and device the better stays, else the
+ * later: so libibverbs, listed last, represents a NIC unless libfabric is better. */
 static void add_pair(json_t *pairs, json_t *pair)
 {
     const json_t *other;

@@ -4,8 +4,8 @@
  * and for each pair an edge that says which path its bytes take, or by which refusal it has none.
  * It is written in Graphviz's language; Graphviz's dot(1), where it is installed, draws it.
  *
- * The colours are of Okabe and Ito's palette, told apart by the colour-blind; a broken edge is also
- * dashed and says so.
+ * The colours are from Okabe and Ito's palette, which the colour-blind can tell apart; a broken
+ * edge is also dashed and labelled.
  */
 #include "tools/doctor/doctor_picture.h"
 
@@ -161,7 +161,7 @@ static const char *result_of(const json_t *pair)
     return doc_words(json_object_get(pair, "proof"), "result");
 }
 
-/* Why no bytes go along it; empty: they do. */
+/* Why the pair moves no bytes; empty: it does. */
 static void describe_break(const json_t *pair, char words[256])
 {
     const char *result = result_of(pair);
@@ -181,7 +181,7 @@ static void describe_break(const json_t *pair, char words[256])
     }
 }
 
-/* The number of what is broken, in the list below the picture. */
+/* The number of these words in the list of broken pairs below the picture. */
 static size_t note_of(json_t *notes, const char *words)
 {
     json_t *note = doc_text(words);
@@ -195,7 +195,7 @@ static size_t note_of(json_t *notes, const char *words)
     return i + 1;
 }
 
-/* The name of a line: lines cross, and run beside each other. */
+/* The label of an edge: edges cross and run in parallel. */
 static void name_pair(const json_t *pair, const char *broken, json_t *notes, char words[192])
 {
     int used =
@@ -247,7 +247,7 @@ static void draw_pairs(FILE *out, const json_t *pairs)
 
 /* ---- the picture ------------------------------------------------------------------------ */
 
-/* The verdict above it, in lines. */
+/* The verdict above the picture, in lines. */
 static void draw_title(FILE *out, const json_t *document)
 {
     const json_t *kernel = json_object_get(json_object_get(document, "facts"), "kernel");
@@ -358,8 +358,8 @@ bool picture_try(const char *name)
     return refuse(name, refusal ? refusal : strerror(errno));
 }
 
-/* Runs dot on what is in the file, which it closes. Its warnings are about the layout. NULL: it
- * failed. */
+/* Runs dot on the file's content and closes the file. dot's stderr is dropped: it warns about the
+ * layout. NULL: it failed. */
 static FILE *run_dot(FILE *in)
 {
     char dot[] = "dot", svg[] = "-Tsvg";

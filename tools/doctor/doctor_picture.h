@@ -11,10 +11,10 @@
 /* Does the name end in .svg, or in .dot for Graphviz's text? */
 bool picture_is_name(const char *name);
 
-/* Before the proofs, which take long: false, and it has said why, where the file cannot be written
- * or Graphviz is missing. */
+/* Call before the proofs, which take long. False: the file cannot be written or Graphviz is
+ * missing; an error is printed. */
 bool picture_try(const char *name);
-/* Writes it. False: it has said why. */
+/* Writes the picture. False: an error is printed. */
 bool picture_write(const char *name, const json_t *document);
 
 #endif

@@ -52,7 +52,7 @@ static uint64_t status_number(const char *name, int base)
     return number;
 }
 
-/* As lock_right_exempts(), in a simulated tree too. */
+/* As lock_right_exempts(), but also in a simulated tree. */
 static bool may_lock(void)
 {
     char target[PATH_MAX];
@@ -96,8 +96,7 @@ static void judge_memlock(const json_t *process, size_t nics, json_t *findings)
         limit / nics >= MEMLOCK_ENOUGH)
         return;
     finding_add(findings, "memlock-low", "/proc/self/limits, /proc/self/status (CapEff)",
-                "ulimit -l is %s: with %zu RDMA device%s, %s of host memory registered with each; "
-                "larger registrations fail.",
+                "ulimit -l is %s; with %zu RDMA device%s, registrations larger than %s fail.",
                 doc_bytes_words(limit, all), nics, nics > 1 ? "s" : "",
                 doc_bytes_words(limit / nics, each));
 }
@@ -116,7 +115,7 @@ static void judge_userfaultfd(const json_t *found, json_t *findings)
                 doc_words(json_object_get(found, "error"), "text"), filter, file);
 }
 
-/* Only if no environment variable asks for another monitor than the default. */
+/* Judges only the default monitor: an environment variable may choose another. */
 static void judge_monitor(const json_t *found, json_t *findings)
 {
     const char *active = doc_words(found, "active");
@@ -130,8 +129,8 @@ static void judge_monitor(const json_t *found, json_t *findings)
                 doc_words(found, "why"));
 }
 
-/* Without CAP_SYS_ADMIN, which root in a container may lack, the kernel shows the first 64 bytes of
- * a device's configuration, and so no bridge's ACS bits. */
+/* Without CAP_SYS_ADMIN, which root in a container may lack, the kernel shows only 64 bytes of a
+ * device's configuration: no ACS bits. */
 static void judge_root(const json_t *facts, json_t *findings)
 {
     const json_t *bridge, *topology = json_object_get(facts, "topology");

@@ -12,14 +12,14 @@
 
 /* ---- which ------------------------------------------------------------------------------ */
 
-/* Every NIC is worth a proof. Fabrics that move bytes with the CPU are alike: tcp represents them.
- * Loopback comes in addition. */
+/* Every NIC gets a proof. Of the fabrics that move bytes with the CPU only tcp gets one, since they
+ * are alike. Loopback comes in addition. */
 static bool is_worth_it(const json_t *fabric)
 {
     return doc_has(fabric, "checks") && !doc_equals(fabric, "checks", "shm");
 }
 
-/* Does path dmabuf reach the device's memory from the NIC, as far as is known? */
+/* Is no refusal of path dmabuf known for the NIC and the device's memory? */
 static bool has_ways(const json_t *fabric, const json_t *memory)
 {
     const json_t *paths = json_object_get(memory, "paths");
@@ -52,7 +52,7 @@ static void add_checks(json_t *checks, const json_t *fabric, const json_t *memor
 
 /* ---- results ---------------------------------------------------------------------------- */
 
-/* The proof in which its process hung or crashed has failed; those after it are untried. */
+/* The proof in which the process hung or crashed has failed; later proofs are untried. */
 static json_t *stopped(const json_t *fabric, const json_t *result)
 {
     const char *who = doc_words(fabric, doc_has(fabric, "nic") ? "nic" : "fabric");

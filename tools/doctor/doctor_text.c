@@ -17,7 +17,7 @@
 
 #define MOST_LINES 60
 #define END_LINES  3
-#define FEW_PAIRS  16 /* have a table, alike or not */
+#define FEW_PAIRS  16 /* get a table, even if all rows are alike */
 
 /* ---- verdict and findings --------------------------------------------------------------- */
 
@@ -48,7 +48,7 @@ static void print_finding(const json_t *finding, size_t number)
     print_paragraph("   seen in: ", "%s", doc_words(finding, "read_at"));
 }
 
-/* One that an earlier finding explains: its remedy is the other's. */
+/* Prints a finding that an earlier one explains. Its remedy is the earlier one's. */
 static void print_explained(const json_t *finding)
 {
     print_paragraph("   so: ", "%s (%s): %s", doc_words(finding, "code"),
@@ -250,7 +250,8 @@ static void add_runtimes(json_t *rows, const json_t *facts)
         if (doc_is(runtime, "usable"))
             add_detail(rows, iface, "%s, %" PRIu64 " device%s%s%s%s%s",
                        doc_words(runtime, "version"), devices, plural(devices), *why ? "; " : "",
-                       why, *unreported ? "; cache hits ask the runtime for: " : "", unreported);
+                       why, *unreported ? "; each cache hit asks the runtime about " : "",
+                       unreported);
         else
             add_detail(rows, iface, "not usable: %s", why);
     }
@@ -372,7 +373,7 @@ static void describe_proofs(const json_t *fabric, char *words, size_t size)
     }
 }
 
-/* Fabrics of a library of which the same is to be said have one row. */
+/* Fabrics of one library with equal results share a row. */
 static void add_proofs(json_t *rows, const json_t *facts)
 {
     json_t *alike = doc_object(), *names;
@@ -406,7 +407,7 @@ static void add_proofs(json_t *rows, const json_t *facts)
     json_decref(alike);
 }
 
-/* Pairs of which the same is to be said have one row. */
+/* Pairs with equal results share a row. */
 static void add_ways(json_t *rows, const json_t *facts)
 {
     json_t *alike = doc_object(), *pairs;

@@ -16,7 +16,7 @@ static bool is_direct(const json_t *pair)
     return !doc_equals(pair, "path", "none") && !doc_equals(pair, "path", "mapped");
 }
 
-/* Is it without a result since the process of its fabric hung or crashed? See judge_stopped(). */
+/* Has the proof no result because its fabric's process hung or crashed? See judge_stopped(). */
 static bool is_stopped(const json_t *described)
 {
     return doc_has(json_object_get(described, "proof"), "stopped");
@@ -85,8 +85,8 @@ static bool nic_is_proven(const json_t *facts, const char *nic)
     return false;
 }
 
-/* Is a fabric's failure with a memory that no pair describes one of its own? That of host memory is
- * on a NIC where it fails with every library, and that of any memory on loopback. */
+/* Does a fabric's failure need a finding although no pair describes the memory? Yes for host memory
+ * on a NIC if it fails with every library, and for any memory on loopback. */
 static bool is_of_others(const json_t *facts, const json_t *fabric, const json_t *memory)
 {
     if (doc_has(fabric, "nic"))
@@ -94,8 +94,7 @@ static bool is_of_others(const json_t *facts, const json_t *fabric, const json_t
     return doc_equals(fabric, "provider", "loopback");
 }
 
-/* Does the proof need a finding of its own, since no pair describes it? Wrong bytes do on any
- * fabric. */
+/* Does the proof need a finding of its own because no pair describes it? Wrong bytes always do. */
 static bool needs_finding(const json_t *facts, const json_t *fabric, const json_t *memory)
 {
     const char *result = proof_result(memory);
@@ -214,7 +213,7 @@ static struct count count_pairs(const json_t *facts)
     return count;
 }
 
-/* The title of the first finding, which is broken or explains one that is. */
+/* The title of the first finding: it is broken, or the cause of a broken one. */
 static const char *first_title(const json_t *findings)
 {
     const json_t *first = json_array_get(findings, 0);

@@ -29,7 +29,7 @@ void ways_judge(const json_t *facts, json_t *findings)
             if (path_is_proven(pair) || !doc_equals(way, "result", "proven"))
                 continue;
             snprintf(rest, sizeof(rest),
-                     ": way %.32s of path dmabuf moves the bytes, and was not taken.",
+                     ": way %.32s of path dmabuf moves the bytes, but was not chosen.",
                      doc_words(way, "way"));
             finding_add_about(findings,
                               &(struct found){.code = "other-way-works",

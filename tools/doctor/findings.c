@@ -47,7 +47,7 @@ const char *severity_name(enum severity severity)
 
 void finding_add_about(json_t *findings, const struct found *found)
 {
-    /* For a reason from a library newer than this table. */
+    /* unknown: a reason from a library newer than this table. */
     static const struct finding unknown = {.severity = SEVERITY_DEGRADED};
     const struct finding *finding = finding_find(found->code);
     const char *lead = found->lead ? found->lead : "", *rest = found->rest ? found->rest : "";

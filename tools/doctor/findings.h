@@ -33,7 +33,7 @@ extern const struct finding all_findings[];
 struct remedy {
     const char *code;
     int error;
-    const char *name; /* the errno value's, "" where libc has none */
+    const char *name; /* the errno value's name; "": libc has none */
     const char *remedy;
 };
 extern const struct remedy all_remedies[];
@@ -44,21 +44,21 @@ const struct finding *finding_find(const char *code);
 
 /* Is it a reason of hmreg(7)? */
 bool finding_is_reason(const char *code);
-/* What to do about a finding with this errno value; 0: without one. Never NULL. */
+/* The remedy of a finding with this errno value; 0: any. Never NULL. */
 const char *finding_remedy(const char *code, int error);
 
 /* "note", "degraded", "broken" */
 const char *severity_name(enum severity severity);
 
-/* What a judge found of one NIC, one device or a pair. Findings of one fault become one, which
- * names all that have it (causes_arrange()). */
+/* A judge's finding about a NIC, a device or a pair. causes_arrange() merges findings of one fault
+ * into one that names all NICs and devices. */
 struct found {
     const char *code;
     const char *where;        /* the file, call or device that shows it */
-    const char *nic, *device; /* that have it; NULL: none */
-    const char *iface;        /* NULL: that of the device, which its name begins with */
+    const char *nic, *device; /* with the fault; NULL: none */
+    const char *iface;        /* NULL: the first word of the device's name */
     const char *lead, *rest;  /* the sentence before and after their names; NULL: nothing */
-    const char *key;          /* the same for the same fault; NULL: lead and rest are the same */
+    const char *key;          /* equal for one fault; NULL: lead and rest identify it */
     int error;                /* an errno value; 0: none */
 };
 void finding_add_about(json_t *findings, const struct found *found);

@@ -12,9 +12,9 @@ const struct finding all_findings[] = {
      "Install a GPU's driver and runtime, or make the device visible to this process (container, "
      "CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES, ZE_AFFINITY_MASK); hmreg info shows each "
      "runtime.",
-     "GPUDirect is the NIC's way to a GPU's memory without the CPU: it begins with a GPU that a "
-     "runtime shows to this process. Which runtime is missing, and why, is said for each. "
-     "Variables that hide devices count, as do containers."},
+     "GPUDirect lets a NIC reach a GPU's memory without the CPU. It needs a GPU that a runtime "
+     "shows to this process. The report has the reason for each runtime that shows none. "
+     "Environment variables and containers can hide devices."},
     {"no-nic", SEVERITY_BROKEN, "there is no RDMA device",
      "Load the NIC's RDMA driver (modprobe mlx5_ib, irdma, bnxt_re, efa, ionic_rdma, rdma_rxe), or "
      "give the container /dev/infiniband; rdma link and ibv_devices list what is there.",
@@ -39,37 +39,34 @@ const struct finding all_findings[] = {
      "Look at dmesg; try the pair's other paths, another NIC near the GPU, and the IOMMU and ACS "
      "settings.",
      "The doctor allocates memory on the device, registers it, has the NIC write to it and read "
-     "from it, to itself. Registration can succeed and the transfer fail all the same, where PCI "
-     "requests between the two devices do not arrive: the completion then has an error, or never "
-     "comes. A driver can also crash or hang the process that tries it, which is one of its own "
-     "for that reason."},
+     "from it, to itself. Registration can succeed and the transfer fail: if PCI requests between "
+     "the two devices do not arrive, the completion has an error or never comes. A driver can also "
+     "crash or hang the process that tries it, so each NIC is tried in a process of its own."},
     {"loopback-wrong-bytes", SEVERITY_BROKEN, "a transfer succeeded and the bytes are wrong",
      "Do not use this path: take another (order of hmreg_domain_config), and report it to the "
      "vendors of GPU driver and NIC with the versions below.",
-     "The NIC said success, and the device's memory is not what was written, or what was read is "
-     "not what the memory holds. Wrong offsets, stale mappings and bridges that drop requests have "
-     "done this. Nothing but a comparison of the bytes finds it, which is why the doctor "
-     "compares."},
+     "The NIC reported success, but the bytes written or read are wrong. Wrong offsets, stale "
+     "mappings and bridges that drop requests have caused this. Only a comparison of the bytes "
+     "finds it, so the doctor compares."},
     {"other-way-works", SEVERITY_DEGRADED, "path dmabuf works by another way",
      "Set HMREG_DMABUF_WAYS, or config.ways of the domain, to the way named.",
-     "A dmabuf can be mapped and imported in several ways (hmreg(7)), and which of them moves "
-     "bytes "
-     "depends on NIC, device and machine. The doctor has tried each. A registration that succeeds "
+     "A dmabuf can be mapped and imported in several ways (hmreg(7)). NIC, device and machine "
+     "decide which of them move bytes. The doctor has tried each. A registration that succeeds "
      "proves nothing: some NICs register a dmabuf with the PCIe mapping and then fail in "
      "transfers."},
     {"loopback-untried", SEVERITY_DEGRADED, "a pair that should work could not be proven",
      "Fix the cause above, then run hmreg doctor again.",
-     "That nothing known speaks against a path is no proof. The proof needs an active port, a "
-     "queue pair or endpoint that can be connected with itself, and a little memory of the "
-     "device."},
+     "A path without known obstacles may still fail, so the doctor proves it. The proof needs an "
+     "active port, a queue pair or endpoint that can be connected with itself, and a little memory "
+     "of the device."},
     /* The machine: drivers, PCI, kernel, limits. */
     {"gpu-no-driver", SEVERITY_DEGRADED, "a GPU's kernel driver is not the one its runtime needs",
      "Load the vendor's driver: modprobe nvidia, amdgpu, xe or i915 (as root, on the host of a "
      "container); dmesg says why it does not take the GPU.",
-     "A vendor's runtime reaches a GPU through the vendor's own kernel driver. A GPU on the PCI "
-     "bus that is bound to no driver, to nouveau or to vfio-pci is not seen by CUDA, ROCm or Level "
-     "Zero at all, whatever is installed in user space. The link "
-     "/sys/bus/pci/devices/ADDRESS/driver names the driver that has it."},
+     "A vendor's runtime reaches a GPU through the vendor's own kernel driver. CUDA, ROCm and "
+     "Level Zero do not see a GPU that is bound to no driver, to nouveau or to vfio-pci, whatever "
+     "is installed in user space. The link /sys/bus/pci/devices/ADDRESS/driver names the driver "
+     "that has it."},
     {"gpu-no-node", SEVERITY_DEGRADED,
      "the device files of a GPU are missing or closed to this user",
      "Give this process the files: in a container start it with the GPUs (docker run --gpus all; "
@@ -79,8 +76,7 @@ const struct finding all_findings[] = {
      "CUDA, /dev/kfd and /dev/dri/renderD* for ROCm, /dev/dri/renderD* for Level Zero. /sys shows "
      "a container all of the host's GPUs, /dev only those it was given; without the file the "
      "runtime reports no device."},
-    {"gpu-no-runtime", SEVERITY_DEGRADED,
-     "a GPU is there with its driver, and its runtime cannot be used",
+    {"gpu-no-runtime", SEVERITY_DEGRADED, "a GPU has its driver, but its runtime cannot be used",
      "Install or repair the vendor's user-space library: libcuda.so.1 comes with the NVIDIA "
      "driver, libhsa-runtime64.so.1 with ROCm, libze_loader.so.1 and a driver for it with Intel's "
      "compute runtime. ldconfig -p shows what is found.",
@@ -100,7 +96,7 @@ const struct finding all_findings[] = {
      "Install the open kernel modules of the same driver version (for GPUs from Turing on), or "
      "stay with peer memory: modprobe nvidia-peermem.",
      "NVIDIA ships its kernel modules in two flavours. The open ones can export GPU memory as a "
-     "dmabuf, the closed ones cannot, and the device attribute for it then says no. This is "
+     "dmabuf, the closed ones cannot, and with them the device attribute for it is 0. This is "
      "reported only where a device really denied the export: /proc/driver/nvidia/version just says "
      "which flavour is loaded."},
     {"nic-no-node", SEVERITY_BROKEN, "the kernel has RDMA devices that this process cannot open",
@@ -109,7 +105,7 @@ const struct finding all_findings[] = {
      "libibverbs reaches a NIC through /dev/infiniband/uverbsN. Containers see the host's NICs "
      "under /sys/class/infiniband without those files, and then ibv_get_device_list() is empty or "
      "ibv_open_device() fails."},
-    {"nic-not-opened", SEVERITY_DEGRADED, "a library lists an RDMA device and cannot open it",
+    {"nic-not-opened", SEVERITY_DEGRADED, "a library lists an RDMA device but cannot open it",
      "Look at the error: permissions of /dev/infiniband, limits of the device, a rdma-core that is "
      "older than the NIC's driver; dmesg may say more.",
      "Listing reads /sys; opening asks the kernel's driver for a context and a protection domain, "
@@ -118,7 +114,7 @@ const struct finding all_findings[] = {
      "Check cable and switch; bring the network interface up (ip link set DEV up) and, on RoCE, "
      "give it an address; on InfiniBand a subnet manager must run.",
      "Memory can be registered with a NIC whose ports are down, but nothing can be sent, not even "
-     "to itself. Here this is so of every NIC: no transfer can be tried."},
+     "to itself. Every NIC here is in this state: no transfer can be tried."},
     {"port-down", SEVERITY_DEGRADED, "no port of an RDMA device is active",
      "Check cable and switch; bring the network interface up (ip link set DEV up) and, on RoCE, "
      "give it an address; on InfiniBand a subnet manager must run.",
@@ -127,9 +123,9 @@ const struct finding all_findings[] = {
     {"port-errors", SEVERITY_DEGRADED, "an RDMA device counted errors while its paths were proven",
      "Look at cable, optics and the switch's port; on RoCE at its flow control (PFC, ECN) and MTU. "
      "Run hmreg doctor again on an idle machine: other programs' transfers count as well.",
-     "Transfers that are lost or damaged are repeated, so they are slow and not wrong. A counter "
-     "that rises during a proof of some 128 KiB on each path rises all the time. The kernel's "
-     "names of the counters are the driver's: its documentation says what each counts."},
+     "The NIC repeats lost or damaged transfers, so they are slow, not wrong. A counter that rises "
+     "during a proof of about 128 KiB on each path rises all the time. The driver names the "
+     "counters, and its documentation explains them."},
     {"far-nic", SEVERITY_DEGRADED, "a GPU's nearest RDMA device is at another CPU's memory",
      "Use another GPU or NIC for this pairing (hmreg topo shows all), or move a card to a slot of "
      "the same CPU, best below one PCI switch.",
@@ -167,15 +163,14 @@ const struct finding all_findings[] = {
      "1 GiB for each NIC is called low here. Device memory by dmabuf or peer memory is not "
      "counted. Beyond the limit ibv_reg_mr() answers ENOMEM. Processes with CAP_IPC_LOCK are "
      "exempt, but not by the capability of a user namespace, as in a rootless container: the "
-     "kernel asks for it in the first one. Soft-iWARP (siw) of Linux 6.1, "
-     "but not of 6.12, exempts no process, root's included."},
+     "kernel requires it in the initial user namespace. Soft-iWARP (siw) of Linux 6.1, but not of "
+     "6.12, exempts no process, root's included."},
     {"mr-count-low", SEVERITY_DEGRADED, "an RDMA device has fewer regions than the cache may hold",
      "Set FI_MR_CACHE_MAX_COUNT below the device's max_mr (ibv_devinfo -v), shared among the "
      "processes that use it; some drivers have a module parameter for it.",
      "Each registration takes an entry of a table in the NIC, which all processes share. When it "
-     "is full, ibv_reg_mr() fails with ENOMEM. hmreg's cache evicts regions that no get holds and "
-     "tries "
-     "again, but a limit that fits spares it that."},
+     "is full, ibv_reg_mr() fails with ENOMEM. hmreg's cache then evicts regions that no get holds "
+     "and tries again; a limit that fits avoids this."},
     {"mr-size-low", SEVERITY_DEGRADED,
      "an RDMA device's longest region is shorter than a GPU's memory",
      "Register large buffers in pieces (hmreg_mr_regsgl() makes one region of them), or use the "
@@ -189,28 +184,28 @@ const struct finding all_findings[] = {
      "/dev/userfaultfd), or a seccomp profile that permits userfaultfd(2). Elsewhere, a kernel of "
      "Linux 5.15 or later with CONFIG_USERFAULTFD; or the kernel module hmreg_counter: apt-get "
      "install hmreg-dkms, which notices every change of any memory.",
-     "hmreg caches a registration of host memory only while something tells it when that memory "
-     "is freed or mapped anew. The kernel does, by userfaultfd. Where it may not, hooks in libc's "
-     "code do (memhooks), which miss system calls that a program makes past libc. Where libc "
-     "cannot be hooked either, each hmreg_mr_get() of host memory registers anew: right, but slow. "
-     "Device memory is checked by its identity and is cached all the same. The verdict is from "
-     "asking the kernel, not from its settings: the sysctl vm.unprivileged_userfaultfd does not "
-     "matter, since only faults of user mode are asked for."},
+     "hmreg caches a registration of host memory only while a monitor reports when that memory is "
+     "freed or mapped anew. The kernel can, by userfaultfd. Without its permission hooks in libc's "
+     "code report it (memhooks), but they miss system calls that a program makes past libc. "
+     "Without both, each hmreg_mr_get() of host memory registers anew: correct, but slow. Device "
+     "memory is checked by its identity and is cached in any case. The doctor tried userfaultfd to "
+     "find this. The sysctl vm.unprivileged_userfaultfd does not matter, since hmreg requests "
+     "faults of user mode only."},
     {"memhooks-impossible", SEVERITY_DEGRADED, "hooks in libc cannot watch host memory here",
      "The kernel module hmreg_counter: apt-get install hmreg-dkms, modprobe hmreg_counter. In a "
      "container: docker run --device /dev/hmreg.",
      "By default hooks in libc's code (memhooks) notice that host memory is freed or mapped anew. "
-     "They cannot where libc's code cannot be changed, and would miss calls of code that changes "
-     "mappings past libc: some tools and libraries that are preloaded. Then userfaultfd serves, "
-     "which costs a system call for each hit; where the kernel does not permit it, each "
-     "hmreg_mr_get() of host memory registers anew. With the module the kernel counts each "
-     "change of any process, and a hit asks nothing."},
+     "They cannot serve if libc's code cannot be changed, and would miss calls of code that "
+     "changes mappings past libc: some tools and preloaded libraries. Then userfaultfd serves, "
+     "which costs a system call for each hit. Without permission for it, each hmreg_mr_get() of "
+     "host memory registers anew. With the module the kernel counts each change of any process, "
+     "and a hit asks nothing."},
     {"numa-balancing", SEVERITY_DEGRADED, "the kernel moves pages between NUMA nodes by itself",
      "sysctl kernel.numa_balancing=0",
-     "Automatic NUMA balancing unmaps pages now and then to see who touches them. Each unmapping "
-     "interrupts threads, invalidates regions that page on demand, and makes GPU drivers that "
-     "follow host mappings stop their queues. Pinned pages cannot move anyway, so it costs and "
-     "gives nothing."},
+     "Automatic NUMA balancing unmaps pages now and then to see which CPUs touch them. Each "
+     "unmapping interrupts threads, invalidates regions that page on demand, and makes GPU drivers "
+     "that follow host mappings stop their queues. Pinned pages cannot move anyway, so it costs "
+     "and gives nothing."},
     {"huge-pages-off", SEVERITY_NOTE, "host memory comes in small pages only",
      "echo madvise >/sys/kernel/mm/transparent_hugepage/enabled, or reserve some: sysctl "
      "vm.nr_hugepages=N",
@@ -224,10 +219,10 @@ const struct finding all_findings[] = {
      "to the host's page, and the offset within a page must be the same for the descriptor and the "
      "address; small buffers share pages more often."},
     {"kernel-option-off", SEVERITY_NOTE,
-     "a kernel option that dmabuf paths rest on is off, says the kernel's config",
+     "a kernel option that dmabuf paths need is off in the kernel's config",
      "If the path that is refused matters, use a kernel built with the option.",
-     "A config file can belong to another kernel, and drivers built apart bring their own; so it "
-     "is never the ground of a verdict here. It is mentioned only beside a path that was really "
+     "A config file can belong to another kernel, and drivers built apart bring their own; so no "
+     "verdict here rests on it. The doctor mentions the option only beside a path that was really "
      "refused, as a likely cause."},
     {"libfabric-no-dmabuf", SEVERITY_NOTE, "this libfabric cannot import dmabufs",
      "For GPU memory over libfabric's verbs or efa use libfabric 1.20 or newer, over cxi 2.5, over "
@@ -244,37 +239,30 @@ const struct finding all_findings[] = {
     {"simulated", SEVERITY_NOTE, "devices here are simulated",
      "Nothing, in tests. Else take the simulated runtimes out of the library path and "
      "ZE_ENABLE_ALT_DRIVERS.",
-     "The vendor's runtime that was loaded is the test suite's fake: its devices are no hardware, "
-     "and what is proven on them is proven for the software above and, with a real fabric, for "
-     "that."},
+     "The vendor's runtime that was loaded is the test suite's fake: its devices are no hardware. "
+     "A proof on them covers the software above and, with a real fabric, the fabric."},
     {"not-root", SEVERITY_NOTE, "root could see more",
      "Run hmreg doctor as root once, with CAP_SYS_ADMIN, for the settings named.",
      "Nothing the doctor proves needs root. A few settings can be read by root only: the ACS bits "
      "of PCI bridges, in extended configuration space. Transfers should be proven as the user who "
-     "will run them, since limits and permissions are his."},
+     "will run them, since limits and permissions are that user's."},
     /* Another node: --peer. */
     {"peer-unreachable", SEVERITY_BROKEN, "no connection to the other node",
      "Look at the link and the routes of both nodes (ip link, ip route get ADDRESS), at filters, "
-     "and "
-     "whether hmreg doctor --serve runs there.",
+     "and whether hmreg doctor --serve runs there.",
      "The doctors of two nodes first talk over TCP. Where no host answers, a link is down or a "
-     "route "
-     "is missing; where a connection is refused, the host is there and nothing listens on the "
-     "port; "
-     "where nothing comes back, a filter drops it."},
+     "route is missing; where a connection is refused, the host is there and nothing listens on "
+     "the port; where nothing comes back, a filter drops it."},
     {"peer-no-pair", SEVERITY_BROKEN, "the two nodes have no fabric of the same kind",
      "Compare hmreg info of both nodes: RDMA drivers, libfabric's version and providers.",
      "A pair is of two NICs of the same kind of link by the same library: libibverbs with "
      "libibverbs, a provider of libfabric with the same one. tcp counts at the address by which "
-     "the "
-     "nodes talk, and libfabric before 1.18 has another one than later versions."},
+     "the nodes talk, and libfabric before 1.18 has another one than later versions."},
     {"peer-port-down", SEVERITY_BROKEN, "a port of a pair of NICs is not active",
      "Look at cable, switch port and subnet manager (rdma link, ip link); hmreg doctor on that "
-     "node "
-     "says more.",
-     "Each node says of each NIC's port what the kernel says. No transfer is tried over a port "
-     "that "
-     "is not active."},
+     "node says more.",
+     "Each node reports the state of each NIC's port as its kernel does. No transfer is tried over "
+     "a port that is not active."},
     {"peer-no-route", SEVERITY_BROKEN, "a NIC has no way to the other node's",
      "Give both interfaces addresses of networks that are joined, and routes (ip route get ADDRESS "
      "from OWN); for Ethernet look whether the next hop answers (ip neighbour).",
@@ -287,29 +275,27 @@ const struct finding all_findings[] = {
      "listens. It does listen while the pair is proven, so something between them answers for it."},
     {"peer-timeout", SEVERITY_BROKEN, "nothing came back from the other node's NIC",
      "Look for a filter (UDP port 4791 is RoCE v2's; libfabric's tcp takes any port), and compare "
-     "the "
-     "GIDs' versions and VLANs of both NICs (rdma link, show_gids); then at the switches between.",
+     "the GIDs' versions and VLANs of both NICs (rdma link, show_gids); then at the switches "
+     "between.",
      "Both queue pairs were ready (RTR, RTS), or the endpoint was open, and the first small packet "
      "was not acknowledged, however often it was sent: it went to a wrong GID or VLAN, or "
-     "something "
-     "dropped it. The doctors' own connection passed."},
-    {"peer-mtu", SEVERITY_BROKEN, "small packets pass between two NICs, and long ones do not",
+     "something dropped it. The doctors' own connection passed."},
+    {"peer-mtu", SEVERITY_BROKEN, "small packets pass between two NICs, but long ones do not",
      "Give all interfaces and switch ports on the way the same MTU (ip link set NAME mtu BYTES); "
      "RoCE takes the largest of 1024, 2048 and 4096 that fits.",
      "A write of 256 bytes arrived, and one of 64 KiB did not, which needs packets as long as the "
      "interfaces' MTU. Something between the two NICs takes only shorter ones, and does not say "
      "so."},
-    {"peer-mtu-differs", SEVERITY_DEGRADED, "two NICs have another MTU each",
+    {"peer-mtu-differs", SEVERITY_DEGRADED, "two NICs have different MTUs",
      "Give both interfaces the MTU that the network between them has (ip link set NAME mtu BYTES).",
-     "A connection takes the smaller MTU of its ends, if each knows the other's. What crosses a "
-     "router or a switch port with a smaller one is lost."},
+     "A connection takes the smaller MTU of its ends, if each knows the other's. A router or "
+     "switch port with a smaller MTU drops longer packets."},
     {"peer-failed", SEVERITY_BROKEN, "a proof between two nodes failed",
      "Run hmreg doctor on both nodes: where it proves the same memory in loopback, the network is "
      "the cause; dmesg may say more.",
      "Memory is allocated and registered on both nodes; one of them writes to the other's and "
-     "reads "
-     "from it, and each compares the bytes. The sentence says which step failed on which node, or "
-     "the status with which the NIC completed the operation."},
+     "reads from it, and each compares the bytes. The sentence says which step failed on which "
+     "node, or the status with which the NIC completed the operation."},
     {"peer-wrong-bytes", SEVERITY_BROKEN, "a transfer between two nodes succeeded, bytes are wrong",
      "Do not use this pair; run hmreg doctor on both nodes, and report it to the NIC's vendor.",
      "The NIC said success, and the memory of the node that was written to, or read into, has "
@@ -320,8 +306,7 @@ const struct finding all_findings[] = {
      "turn."},
     {"peer-slow", SEVERITY_DEGRADED, "a pair of NICs is slower than half its rated speed",
      "Compare with other pairs; look at the PCI link's width (lspci -vv), at the errors of the "
-     "ports "
-     "(hmreg doctor), flow control and congestion.",
+     "ports (hmreg doctor), flow control and congestion.",
      "A simple loop writes 2 MiB at a time for 0.2 s, one after another. That reaches most of a "
      "link's rated speed where nothing is wrong; a benchmark with many operations at once says "
      "more."},
@@ -330,15 +315,14 @@ const struct finding all_findings[] = {
      "CUDA: driver for CUDA 11.7 or newer with the open kernel modules. ROCm: 5.3 or newer. Level "
      "Zero: a driver with DMA_BUF export. Or use peer memory.",
      "A dmabuf is a descriptor of the GPU's memory that another driver can import. The GPU's "
-     "runtime has to make it: old runtimes have no call for it, and a device can say that it does "
-     "not do it."},
+     "runtime has to make it: old runtimes have no call for it, and some devices do not support "
+     "it."},
     {"nic-imports-no-dmabuf", SEVERITY_DEGRADED, "the driver of the NIC imports no dmabufs",
      "Use a NIC whose driver does (mlx5, efa, irdma, bnxt_re, mana, ionic), with a new enough "
-     "kernel and "
-     "rdma-core; or load the vendor's peer memory module.",
+     "kernel and rdma-core; or load the vendor's peer memory module.",
      "ibv_reg_dmabuf_mr() needs the operation in the NIC's kernel driver and in its part of "
-     "rdma-core. The probe asks with an invalid descriptor: a driver that imports dmabufs "
-     "looks at it (EBADF), one that does not says so at once (EOPNOTSUPP)."},
+     "rdma-core. hmreg probes with an invalid descriptor: a driver that imports dmabufs rejects "
+     "the descriptor (EBADF), another rejects the call (EOPNOTSUPP)."},
     {"kernel-too-old", SEVERITY_DEGRADED, "the kernel imports no dmabufs for RDMA",
      "Use Linux 5.12 or newer, or peer memory.",
      "Importing dmabufs for RDMA came with Linux 5.12; distributions have brought it to some older "
@@ -349,41 +333,39 @@ const struct finding all_findings[] = {
      "library that is loaded, so the newer one must be the one the process finds."},
     {"dmabuf-probe-failed", SEVERITY_DEGRADED, "the NIC did not say whether it imports dmabufs",
      "Look at dmesg for the NIC's driver; peer memory may do.",
-     "Asked to import an invalid descriptor, the driver answered neither that the descriptor "
-     "is bad nor that it does not do this."},
+     "hmreg asked the driver to import an invalid descriptor. It answered neither that the "
+     "descriptor is invalid nor that it imports none."},
     {"dmabuf-import-failed", SEVERITY_DEGRADED, "the NIC's driver refused this dmabuf",
      "Read the error in the sentence, and dmesg; try another NIC, or peer memory.",
      "The runtime exported the memory and the NIC's driver could not attach to it. The exporter "
      "may refuse the PCI topology (524), or the importer's way of pinning."},
     {"no-data-direct", SEVERITY_NOTE, "the NIC has no data direct",
-     "Nothing, unless the NIC should have it: then its firmware's option, Linux 6.12 "
-     "and rdma-core 54.",
-     "Data direct is a second PCIe function of some NICs (ConnectX-8 and later), by "
-     "which they reach the memory of GPUs beside the CPU. Only libibverbs on mlx5 "
-     "can ask for it. The other ways of path dmabuf do without."},
+     "Nothing, unless the NIC should have it: then its firmware's option, Linux 6.12 and rdma-core "
+     "54.",
+     "Data direct is a second PCIe function of some NICs (ConnectX-8 and later), by which they "
+     "reach the memory of GPUs beside the CPU. Only libibverbs on mlx5 can ask for it. The other "
+     "ways of path dmabuf do without."},
     {"rdma-core-too-old", SEVERITY_NOTE, "libmlx5 has no calls for data direct",
-     "Install rdma-core 54 or newer; in a container it is the image's, not the "
-     "host's.",
-     "mlx5dv_reg_dmabuf_mr() came with rdma-core 54 (symbol version MLX5_1.25). "
-     "hmreg looks for it in the libmlx5 that libibverbs has loaded for the NIC."},
+     "Install rdma-core 54 or newer; in a container it is the image's, not the host's.",
+     "mlx5dv_reg_dmabuf_mr() came with rdma-core 54 (symbol version MLX5_1.25). hmreg looks for it "
+     "in the libmlx5 that libibverbs has loaded for the NIC."},
     {"data-direct-refused", SEVERITY_DEGRADED,
      "the NIC's driver refused this dmabuf for data direct",
-     "Read the error in the reason; dmesg may say more. HMREG_DMABUF_WAYS=plain "
-     "leaves data direct out.",
-     "The NIC has data direct, the memory was exported, and the import failed. The "
-     "next way is tried, which may be slower."},
+     "Read the error in the reason; dmesg may say more. HMREG_DMABUF_WAYS=plain leaves data direct "
+     "out.",
+     "The NIC has data direct, the memory was exported, and the import failed. The next way is "
+     "tried, which may be slower."},
     {"no-pcie-mapping", SEVERITY_NOTE,
      "the runtime or the device has no dmabuf with the PCIe mapping",
-     "CUDA: a driver of 12.8 or newer. Where the device refuses it: "
-     "HMREG_DMABUF_WAYS without pcie and data-direct-pcie.",
-     "A device whose link with the CPU is coherent (Grace) can be reached by that "
-     "link or by PCIe; CUDA 12.8 has a flag for the second. Devices that have one "
-     "link only may refuse it."},
+     "CUDA: a driver of 12.8 or newer. Where the device refuses it: HMREG_DMABUF_WAYS without pcie "
+     "and data-direct-pcie.",
+     "A device whose link with the CPU is coherent (Grace) can be reached by that link or by PCIe; "
+     "CUDA 12.8 has a flag for the second. Devices that have one link only may refuse it."},
     {"mapping-is-the-callers", SEVERITY_NOTE,
      "the dmabuf is the caller's, with the mapping that it has",
      "Export it with HMREG_EXPORT_PCIE (hmreg_export_dmabuf()).",
-     "How a dmabuf is mapped is chosen when it is exported. What the caller passes "
-     "in can only be imported in another way."},
+     "The export chooses a dmabuf's mapping. hmreg can choose only how to import a dmabuf that the "
+     "caller passes in."},
     {"no-peer-memory", SEVERITY_DEGRADED, "the kernel has no peer memory client for this vendor",
      "NVIDIA: modprobe nvidia-peermem (needs the NIC driver of MLNX_OFED or DOCA). AMD: "
      "amdgpu-dkms installed after MLNX_OFED. Or make dmabuf work, which needs neither.",
@@ -391,13 +373,13 @@ const struct finding all_findings[] = {
      "where GPU addresses lead, so that plain ibv_reg_mr() takes them. No upstream kernel has the "
      "interface. Clients are listed in /sys/kernel/mm/memory_peers; NVIDIA's module is "
      "nvidia_peermem, formerly nv_peer_mem; efa_nv_peermem is EFA's."},
-    {"peer-memory-refused", SEVERITY_DEGRADED, "peer memory is loaded and did not take the address",
+    {"peer-memory-refused", SEVERITY_DEGRADED, "peer memory is loaded but did not take the address",
      "Rebuild or reload the vendor's module against the running kernel and NIC driver (modprobe -r "
      "nvidia-peermem; modprobe nvidia-peermem); dmesg says more.",
      "The module is there, and ibv_reg_mr() on a GPU address failed: the module was built for "
      "another NIC driver, serves another vendor's memory, or the memory is of a kind it cannot "
      "pin. Users see \"Bad address\", also while BAR1 is full; with MIG and vGPU they see error "
-     "524 (NVIDIA's module asks for pages that these have not), and dmabuf is the way."},
+     "524 (NVIDIA's module asks for pages, which these lack), and dmabuf is the way."},
     {"fabric-pins-pages", SEVERITY_DEGRADED,
      "the fabric pins pages, which a CPU mapping does not have",
      "Nothing: this path is for tcp and its like.",
@@ -405,8 +387,8 @@ const struct finding all_findings[] = {
      "registers by pinning answers EFAULT."},
     {"provider-host-only", SEVERITY_DEGRADED, "the provider registers host memory only",
      "Use another fabric for device memory.",
-     "Its provider in hmreg has no operation for anything but host memory: whatever the fabric "
-     "could do, there is no way to ask for it."},
+     "The fabric's provider in hmreg has operations for host memory only, whatever the fabric "
+     "could do."},
     {"fabric-imports-no-dmabuf", SEVERITY_DEGRADED, "the fabric has no import of dmabufs",
      "Use libfabric's verbs, efa, cxi or opx, or libibverbs.",
      "Fabrics that copy with the CPU or through the vendor's runtime have no use for a descriptor "
@@ -431,8 +413,7 @@ const struct finding all_findings[] = {
     {"libfabric-lacks-driver", SEVERITY_DEGRADED,
      "libfabric has no name for devices of a second driver", "Install libfabric 1.18 or newer.",
      "Level Zero may have several drivers, and a device is known by its driver and its index "
-     "there. "
-     "Older libfabrics know an index only, which would name a device of the first driver."},
+     "there. Older libfabrics know an index only, which would name a device of the first driver."},
     {"device-unknown", SEVERITY_DEGRADED, "libfabric wants a device, and the claim names none",
      "Claim the device of the dmabuf's memory, not HMREG_DEVICE_ANY.",
      "libfabric takes the device of Level Zero, Neuron and Gaudi memory, and since 2.5 of ROCm's. "
@@ -446,11 +427,11 @@ const struct finding all_findings[] = {
      "the fabric's NIC reads memory itself: a mapping is of no use",
      "Nothing: this path is for tcp and its like.",
      "A CPU mapping helps only a fabric that moves bytes by loads and stores of this process."},
-    {"fabric-unknown", SEVERITY_DEGRADED, "the fabric is none that hmreg knows",
+    {"fabric-unknown", SEVERITY_DEGRADED, "hmreg does not know the fabric",
      "Use a fabric of hmreg_domain_open_ofi(3)'s list, or report this one.",
-     "What a libfabric provider does with device memory cannot be asked; hmreg knows the providers "
-     "of libfabric and does not guess about others."},
-    {"fabric-refused", SEVERITY_DEGRADED, "the fabric was asked to register the memory, and failed",
+     "libfabric has no query for what a provider does with device memory. hmreg knows the "
+     "providers of libfabric and does not guess about others."},
+    {"fabric-refused", SEVERITY_DEGRADED, "the fabric failed to register the memory",
      "Follow the fabric's own error; FI_LOG_LEVEL=warn shows libfabric's words.",
      "The provider took the request and its registration failed; its code is kept."},
     {"mapping-has-no-pages", SEVERITY_DEGRADED,
@@ -476,14 +457,14 @@ const struct finding all_findings[] = {
      "fabric registers host memory by the address the CPU has for it, and here there is none."},
     {"managed-memory-migrates", SEVERITY_DEGRADED, "managed memory moves between host and device",
      "Use device memory or pinned host memory for transfers.",
-     "The pages of managed memory are now here, now there; a NIC that has pinned one place would "
-     "write to the wrong one."},
+     "The pages of managed memory migrate: a NIC that has pinned their old place would write to "
+     "the wrong memory."},
     {"one-range-only", SEVERITY_DEGRADED,
      "a dmabuf registration takes one range, and the region has several",
      "Use hmreg_mr_regsgl(), which makes a composite.",
      "One descriptor names one allocation; a region over several needs one registration each."},
     {"page-offset-differs", SEVERITY_DEGRADED,
-     "the range begins elsewhere in its page by its address than in the dmabuf",
+     "the range's offset in its page differs between address and dmabuf",
      "Give the dmabuf a base_addr that is a multiple of the page size.",
      "A NIC maps whole pages: the offset within the page has to be the same for the address peers "
      "name and for the descriptor."},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * hmreg doctor --peer: asks the other node what it has, pairs that with what is here, has each pair
- * proven, and makes the document.
+ * hmreg doctor --peer: requests the other node's list of fabrics, pairs it with this node's, has
+ * each pair proven, and makes the document.
  */
 #include "tools/command.h"
 #include "tools/doctor/doctor.h"
@@ -25,7 +25,7 @@ struct asking {
 
 /* ---- pairs ------------------------------------------------------------------------------ */
 
-/* What the kernel does not say is tried. */
+/* A port whose state the kernel does not report counts as up. */
 static bool is_down(const json_t *pair, const char *key)
 {
     const char *state = doc_words(json_object_get(pair, key), "state");
@@ -70,7 +70,7 @@ static void add_pair(json_t *pairs, const json_t *own, const json_t *theirs)
                             copied(theirs, "port")));
 }
 
-/* Of the fabrics whose bytes the CPU moves one is enough. */
+/* One pair of fabrics that move bytes with the CPU is enough. */
 json_t *peer_pairs(const json_t *own, const json_t *others)
 {
     json_t *pairs = doc_array();
@@ -99,7 +99,7 @@ static json_t *proof(const char *result, const char *fault, const char *text)
     return doc_pack("{s:s, s:s?, s:o}", "result", result, "fault", fault, "text", doc_text(text));
 }
 
-/* The worst of its memories'. */
+/* The worst result of the pair's memories. */
 static json_t *proof_of_memories(const json_t *memories)
 {
     static const char *const worse[] = {"wrong-bytes", "failed", "untried", PEER_PROVEN};
@@ -160,7 +160,7 @@ static void prove_all(struct asking *asking, json_t *pairs)
 
 /* ---- the other node --------------------------------------------------------------------- */
 
-/* The list of what is there. False: there is no verdict, and an error is printed. */
+/* Receives the other node's list. False: there is no verdict; an error is printed. */
 static bool take_list(struct asking *asking)
 {
     int64_t deadline = verify_now() + (asking->options->patience + 5) * 1000LL;
@@ -171,7 +171,7 @@ static bool take_list(struct asking *asking)
         print_error("hmreg doctor: --peer %s: it serves another peer; try again later",
                     asking->options->peer);
     } else if (!message || !json_is_array(json_object_get(message, "list"))) {
-        print_error("hmreg doctor: --peer %s: it does not say what it has: %s",
+        print_error("hmreg doctor: --peer %s: it sent no list of its fabrics: %s",
                     asking->options->peer,
                     message ? doc_words(message, "why") : asking->link.why.text);
     } else {
@@ -187,20 +187,20 @@ static bool take_lists(struct asking *asking)
     struct loop_why why = {.text = ""};
     char address[64];
 
-    progress_show("hmreg doctor: what this node and %s have", asking->host);
+    progress_show("hmreg doctor: listing the fabrics of this node and %s", asking->host);
     peer_link_address(&asking->link, address);
     if (peer_link_send(&asking->link, doc_pack("{s:s}", "do", "list")))
         asking->lost = true;
     asking->own = peer_part_run("list", address, asking->options->patience, &why);
     progress_end();
     if (!asking->own) {
-        print_error("hmreg doctor: --peer: this node does not say what it has: %s", why.text);
+        print_error("hmreg doctor: --peer: this node's fabrics could not be listed: %s", why.text);
         return false;
     }
     return take_list(asking);
 }
 
-/* Where no fault of the network is the cause there is no verdict. */
+/* Connects. Only a fault of the network is a verdict; other failures print an error. */
 static bool has_met(struct asking *asking, const struct peer_secret *secret)
 {
     char port[16];

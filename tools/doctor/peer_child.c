@@ -43,7 +43,7 @@ struct child {
 
 /* ---- names ------------------------------------------------------------------------------ */
 
-/* A fabric's, which no other on this node has. */
+/* A fabric's ID, unique on this node. */
 static void name_fabric(const struct fabric *fabric, char name[PEER_FABRIC])
 {
     snprintf(name, PEER_FABRIC, "%s %.160s %.160s %.64s", fabric->provider, fabric->name,
@@ -61,8 +61,8 @@ static bool has_name(struct fabric_list *list, const struct fabric *fabric)
 
 /* ---- the list --------------------------------------------------------------------------- */
 
-/* Each NIC's; and of the fabrics whose bytes the CPU moves tcp, at the address by which the nodes
- * talk. A NIC has an address on each link, the same everywhere, by which none reaches another. */
+/* Lists each NIC's fabric, and tcp at the address by which the nodes talk. Skips link-local
+ * addresses: every link has that network, so they reach no other link. */
 static bool is_listed(struct fabric_list *list, const struct fabric *fabric)
 {
     const struct child *child = (const struct child *)list;
@@ -75,7 +75,7 @@ static bool is_listed(struct fabric_list *list, const struct fabric *fabric)
            (!strcmp(fabric->name, "tcp") || !strcmp(fabric->name, "tcp;ofi_rxm"));
 }
 
-/* Of this network namespace, which /sys may not be of. */
+/* Not from /sys, which may show another network namespace. */
 static json_t *mtu_of(const char *interface)
 {
     struct ifreq request = {.ifr_mtu = 0};
@@ -89,7 +89,7 @@ static json_t *mtu_of(const char *interface)
     return rc ? json_null() : doc_made(json_integer(request.ifr_mtu));
 }
 
-/* Of a NIC the active port, or else the first; of Ethernet with its interface's MTU. */
+/* A NIC's active port, or else its first; for Ethernet with its interface's MTU. */
 static json_t *port_of_nic(const json_t *nics, const char *nic)
 {
     const json_t *ports = json_object_get(doc_find(nics, "name", nic), "ports");
@@ -115,7 +115,7 @@ static json_t *port_of_interface(const char *interface)
                     mbps > 0 ? mbps : 0, "mtu", mtu_of(interface));
 }
 
-/* hmreg doctor says on each node why a NIC cannot register a memory. */
+/* On each node hmreg doctor reports why a NIC cannot register a memory. */
 static bool has_path(const json_t *memory)
 {
     return !doc_equals(memory, "best", "none");
@@ -133,7 +133,7 @@ static json_t *memory_names(const json_t *described)
     return names;
 }
 
-/* Not one that only a connection manager connects (iWARP, libfabric's FI_EP_MSG). */
+/* False for fabrics that need a connection manager (iWARP, libfabric's FI_EP_MSG). */
 static bool connects(const struct fabric *fabric, struct hmreg_domain *domain)
 {
     struct loop *loop = NULL;
@@ -177,7 +177,8 @@ static void say(json_t *message)
     json_decref(line);
 }
 
-/* More of what the other side says. Meanwhile its operations on this side's memory go on. */
+/* Reads more of the other side's messages, and meanwhile lets its operations on this side's memory
+ * progress. */
 static ssize_t read_more(const struct side *side, char *to, size_t room)
 {
     struct pollfd ready = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -402,7 +403,7 @@ static int wrong_bytes(struct trial *trial)
     return -1;
 }
 
-/* A read after it pushes what was written to where a device's own copies see it. */
+/* A read after the write pushes the bytes to where the device's own copies see them. */
 static int prove_write(struct trial *trial)
 {
     json_t *reply;
@@ -526,8 +527,8 @@ static bool try(const struct side *with, const json_t *mine, const char *theirs,
     return !trial.ended;
 }
 
-/* Host memory with host memory first: where that fails, nothing else is tried. Then each device
- * here with the host there, and the host here with each device there. */
+/* First host memory with host memory: if that fails, nothing else is tried. Then each device here
+ * with the host there, and the host here with each device there. */
 static void ask(struct fabric_list *list, const struct fabric *fabric, struct hmreg_domain *domain,
                 json_t *described)
 {

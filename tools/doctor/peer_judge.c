@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What the proofs between two nodes mean: findings, and the sentence that sums them up.
+ * Judges the proofs between two nodes: findings, and a sentence that sums them up.
  */
 #include "tools/doctor/doctor.h"
 #include "tools/doctor/findings.h"
@@ -117,7 +117,7 @@ static uint64_t rated(const json_t *pair)
     return own < theirs ? own : theirs;
 }
 
-/* Of NICs only: the CPU is the limit of others. */
+/* Judges NICs only: the CPU limits other fabrics. */
 static void judge_rate(const json_t *facts, const json_t *pair, json_t *findings)
 {
     const json_t *memory;

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SECONDS 5  /* that a handshake, or sending a message may take */
+#define SECONDS 5  /* for a handshake, or to send a message */
 #define CONNECT 10 /* seconds; the kernel takes 8 to find that a host has gone */
 
 /* ---- names ------------------------------------------------------------------------------ */
@@ -26,7 +26,7 @@ bool peer_split(const char *words, char host[256], char port[16])
     const char *end = words[0] == '[' ? strchr(words, ']') : strrchr(words, ':');
     const char *begin = words + (words[0] == '['), *at;
 
-    /* Several colons without brackets are of an IPv6 address. */
+    /* Several colons without brackets: an IPv6 address without a port. */
     if (words[0] != '[' && end && strchr(words, ':') != end)
         end = NULL;
     end = end ? end : strchr(words, '\0');
@@ -137,7 +137,7 @@ json_t *peer_link_receive(struct peer_link *link, int64_t deadline)
         return NULL;
     size = wire_size(link->frame);
     if (!size) {
-        loop_fail(&link->why, "the other node sent what is no message");
+        loop_fail(&link->why, "the other node sent an invalid message");
         return NULL;
     }
     if (receive_all(link, link->frame + WIRE_HEADER, size - WIRE_HEADER,
@@ -150,7 +150,7 @@ json_t *peer_link_receive(struct peer_link *link, int64_t deadline)
     if (json_is_object(message))
         return message;
     json_decref(message);
-    loop_fail(&link->why, "a message is not the other node's, or not whole");
+    loop_fail(&link->why, "a message was forged, repeated or cut");
     return NULL;
 }
 
@@ -189,13 +189,12 @@ static int prove(struct peer_link *link, const struct peer_secret *secret)
     if (receive_all(link, greeting, sizeof(greeting), deadline))
         return -1;
     if (!wire_answer(&link->wire, secret, greeting, answer))
-        return loop_fail(&link->why, "what listens there is no hmreg doctor --serve of this kind");
+        return loop_fail(&link->why, "no hmreg doctor --serve of this version listens there");
     if (send_all(link, answer, sizeof(answer)))
         return -1;
     if (receive_all(link, proof, sizeof(proof), deadline))
-        return link->why.fault == LOOP_TIMED_OUT
-                   ? -1
-                   : loop_fail(&link->why, "it does not take this secret");
+        return link->why.fault == LOOP_TIMED_OUT ? -1
+                                                 : loop_fail(&link->why, "it refused this secret");
     if (!wire_trust(&link->wire, secret, proof))
         return loop_fail(&link->why, "its secret is another");
     return 0;

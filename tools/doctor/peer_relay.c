@@ -24,11 +24,11 @@ struct relay {
     struct peer_link *link; /* NULL: there is no other node */
     pid_t pid;
     int in, out; /* its standard input, -1: closed; and output, -1: it has ended */
-    char *text;  /* what it wrote and was not taken yet */
+    char *text;  /* its output that was not taken yet */
     size_t used;
     json_t *result;
     bool other_ended, lost;
-    struct loop_why own, other; /* what became of each; "" for nothing */
+    struct loop_why own, other; /* how each failed; "": it did not */
 };
 
 /* ---- this node's process ---------------------------------------------------------------- */
@@ -64,8 +64,7 @@ static void close_in(struct relay *relay)
     relay->in = -1;
 }
 
-/* A process that takes no more has stopped reading; its time is over some day. SIGPIPE is ignored.
- */
+/* A process that has stopped reading is ended when its time is over. SIGPIPE is ignored. */
 static void tell_own(struct relay *relay, const json_t *message)
 {
     char *line = json_dumps(message, JSON_COMPACT | JSON_ENCODE_ANY);
@@ -79,7 +78,7 @@ static void tell_own(struct relay *relay, const json_t *message)
     free(line);
 }
 
-/* A process that is stuck in a driver may not die; then gives up waiting. */
+/* SIGKILL does not end a process that is stuck in a driver; then gives up waiting. */
 static bool wait_for(pid_t pid, int *status)
 {
     const struct timespec moment = {.tv_nsec = 10000000};
@@ -183,7 +182,7 @@ static void hear_other(struct relay *relay, int64_t deadline)
     json_decref(message);
 }
 
-/* Until the process has ended, and the other node's. */
+/* Moves lines until both processes have ended. */
 static void move_lines(struct relay *relay, int patience)
 {
     int64_t deadline = verify_now() + patience * 1000LL;
@@ -205,7 +204,7 @@ static void move_lines(struct relay *relay, int patience)
         if (!rc || (ready[0].revents && !hear_own(relay))) {
             end_own(relay, !rc, patience);
             send(relay, doc_pack("{s:o}", "end", doc_text(relay->own.text)));
-            /* The other node's has as much time as this one's had. */
+            /* The other node's process gets as much time as this one's had. */
             deadline = verify_now() + patience * 1000LL;
         }
         if (ready[1].revents)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The secret that two nodes share, and what is made of it: HMAC-SHA256 of nettle.
+ * The secret that two nodes share, and HMAC-SHA256 (nettle's) with it.
  */
 #include "tools/doctor/peer.h"
 

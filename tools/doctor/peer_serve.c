@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * hmreg doctor --serve: waits for peers, has each prove the secret, and gives one at a time a
- * process of its own (peer_session.c). What a stranger can make it do: keep one of a few places for
- * a connection for some seconds, or until newer ones need it; and one MAC.
+ * process of its own (peer_session.c). A stranger can make it compute one MAC, and hold one of a
+ * few places for a connection for some seconds, or until newer connections need it.
  */
 #include "tools/command.h"
 #include "tools/child.h"
@@ -23,8 +23,8 @@
 #include <unistd.h>
 
 #define SOCKETS   2    /* that listen: of IPv6 and of IPv4 */
-#define STRANGERS 8    /* that have not proven the secret yet */
-#define PROVES_IN 5000 /* milliseconds that one has for it */
+#define STRANGERS 8    /* connections that have not proven the secret yet */
+#define PROVES_IN 5000 /* milliseconds to prove it */
 
 struct stranger {
     int fd; /* -1: the place is free */
@@ -41,7 +41,7 @@ struct server {
     int sockets[SOCKETS];
     struct stranger strangers[STRANGERS];
     pid_t peer; /* the process that serves one; 0: none */
-    int reader; /* what that writes; -1: none */
+    int reader; /* its standard output; -1: none */
     char peer_name[96];
     unsigned long refused;
 };
@@ -54,7 +54,7 @@ static void report(const char *who, const char *words)
     fflush(stdout);
 }
 
-/* How often strangers came is theirs to choose: a line for the 1st, 2nd, 4th, 8th ... */
+/* Strangers choose how often they come: print a line for the 1st, 2nd, 4th, 8th ... */
 static void report_refused(struct server *server, const struct stranger *stranger, const char *why)
 {
     char words[128];
@@ -107,7 +107,7 @@ static void start_peer(struct server *server, struct stranger *stranger)
     report(server->peer_name, "begins");
 }
 
-/* The process has ended, or one part of it: what it wrote is one line. */
+/* The process has written its one line and ends: print the line. */
 static void end_peer(struct server *server)
 {
     char words[256] = "";
@@ -164,7 +164,7 @@ static void greet(struct server *server, int listening)
         forget(stranger);
 }
 
-/* What is sent here fits into the socket's buffer. */
+/* Never blocks: the bytes sent here fit into the socket's buffer. */
 static void admit(struct server *server, struct stranger *stranger)
 {
     static const char busy[] = "{\"busy\":true}";
@@ -178,7 +178,7 @@ static void admit(struct server *server, struct stranger *stranger)
     } else if (server->peer) {
         size = wire_seal(&stranger->wire, busy, sizeof(busy) - 1, frame);
         (void)!send(stranger->fd, frame, size, MSG_NOSIGNAL);
-        report(stranger->name, "told to wait: another peer is served");
+        report(stranger->name, "sent away: another peer is being served");
     } else {
         start_peer(server, stranger);
     }
@@ -266,7 +266,7 @@ static int listen_at(const struct addrinfo *address)
     return -1;
 }
 
-/* With the port that the kernel chose, if it was 0. */
+/* Prints the address with the port that the kernel chose for port 0. */
 static void report_socket(int fd)
 {
     struct sockaddr_storage address = {0};

@@ -4,8 +4,8 @@
  * is the connection; its standard output goes to the command, which prints it.
  *
  *     peer    {"do": "list"}                     server  {"list": [...]}
- *     peer    {"do": "pair", "fabric": ID}       then both run their part of the pair; each says
- *             what that has to say, {"say": ...}, and at its end {"end": WHY}
+ *     peer    {"do": "pair", "fabric": ID}       then both run their part of the pair, and
+ *             send its messages as {"say": ...} and its end as {"end": WHY}
  */
 #include "tools/command.h"
 #include "tools/doctor/peer.h"
@@ -39,14 +39,14 @@ static void send_list(struct session *session)
                                 "why", doc_text(why.text))) != 0;
 }
 
-/* A name that is not in the list reaches no process. */
+/* Only a name of the list reaches a process. */
 static void serve_pair(struct session *session, const char *fabric)
 {
     struct loop_why why;
 
     if (!doc_find(session->fabrics, "id", fabric) || session->pairs++ == PEER_PAIRS) {
         session->lost =
-            peer_link_send(&session->link, doc_pack("{s:s}", "end", "it proves no such pair"));
+            peer_link_send(&session->link, doc_pack("{s:s}", "end", "it refused this pair"));
         return;
     }
     json_decref(
@@ -90,7 +90,7 @@ int peer_part(int argc, char **argv)
         return peer_child(argv[0], argv[1]);
     if (argc == 4 && !strcmp(argv[0], "session") && options_number(argv[3], 1, 3600, &patience))
         return peer_session(argv[1], argv[2], (int)patience);
-    print_error("hmreg doctor: " PEER_PART " is of hmreg's own processes only");
+    print_error("hmreg doctor: " PEER_PART " is for hmreg's own processes only");
     return EXIT_ERROR;
 }
 
@@ -108,7 +108,7 @@ int peer_session(const char *secret_file, const char *nonces, int patience)
     while (serve_one(&session, end))
         continue;
     json_decref(session.fabrics);
-    /* Before the connection closes: the command then knows that it may serve another. */
+    /* Print before the connection closes: then the command can serve another peer. */
     printf("proved %u pairs\n", session.pairs);
     return EXIT_GOOD;
 }

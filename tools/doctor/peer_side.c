@@ -80,6 +80,6 @@ int side_compare(struct side *side, size_t len, unsigned seed, const char *what,
 {
     memset(side->bytes, 0, len);
     if (hmreg_copy(side->lib, side->bytes, side->memory, len))
-        return failed(why, "the memory could not be looked at");
+        return failed(why, "the memory could not be read");
     return loop_compare(side->bytes, len, seed, what, why);
 }

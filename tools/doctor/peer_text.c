@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of thousandths of the unit. */
+/* The value is in thousandths of the unit. */
 static json_t *number(const json_t *object, const char *key, const char *unit)
 {
     uint64_t value = doc_number(object, key);

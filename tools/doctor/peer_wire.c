@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What two nodes send each other, as bytes. Each has a nonce, and proves the secret by a MAC of
- * both nonces. Of these and the secret each direction gets a key; each frame's MAC covers its
- * number and its length. So nothing that was recorded, from this conversation or another, is taken
- * for new.
+ * The bytes that two nodes exchange. Each makes a nonce, and proves the secret by a MAC of both
+ * nonces. From the nonces and the secret each direction derives a key. Each frame's MAC covers its
+ * number and its length, so frames recorded in any conversation cannot be replayed.
  */
 #include "tools/doctor/peer.h"
 
@@ -11,7 +10,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define NAME 16 /* bytes of what a MAC is of */
+#define NAME 16 /* bytes of a MAC's input */
 
 static uint8_t *nonce_of(struct wire *wire, bool asker)
 {
@@ -26,7 +25,7 @@ static void mac_of_nonces(const struct wire *wire, const struct peer_secret *sec
              out);
 }
 
-/* asker: the wire's owner is it. */
+/* asker: the wire's owner is the asker. */
 static void make_keys(struct wire *wire, const struct peer_secret *secret, bool asker)
 {
     mac_of_nonces(wire, secret, "key of asker    ", asker ? wire->out_key : wire->in_key);

@@ -20,7 +20,7 @@ enum of { ANY, HOST, DEVICE, DMABUF, REREG };
 static const struct entry {
     int error;
     enum of of;
-    const char *finding; /* whose remedy is taken unless there is one here */
+    const char *finding; /* its remedy serves if `remedy` is NULL */
     const char *text, *remedy;
 } entries[] = {
     {EFAULT, DEVICE, "no-peer-memory",
@@ -49,15 +49,15 @@ static const struct entry {
     {EPROTONOSUPPORT, DMABUF, "nic-imports-no-dmabuf", "The NIC's driver imports no dmabufs.",
      NULL},
     {KERNEL_ENOTSUPP, ANY, "iommu-translates",
-     "The dmabuf's exporter refused this NIC: PCI does not connect the two, it thinks.", NULL},
+     "The dmabuf's exporter refused this NIC: it found no PCI path between the two.", NULL},
     {EBADF, ANY, NULL, "The descriptor is not a dmabuf's.", "Pass an open dmabuf descriptor."},
     {EPERM, ANY, NULL, "The process may not do this.",
-     "Give the process the capability or the limit that it asks for (CAP_IPC_LOCK, memlock)."},
+     "Give the process the capability or the limit that it needs (CAP_IPC_LOCK, memlock)."},
     {EACCES, ANY, NULL, "The memory does not permit the rights that were asked for.",
-     "Ask for no right to write into memory that is mapped for reading only."},
+     "Do not request rights to write into read-only mappings."},
     {ENOSYS, DEVICE, "no-fi-hmem", "The domain does not register device memory.", NULL},
     {EBUSY, ANY, NULL, "The region, or the device, is in use.",
-     "Unbind memory windows, and wait for what uses the region."},
+     "Unbind memory windows, and wait until operations on the region have ended."},
 };
 
 static bool is_device(const struct record_key *key)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What a failed registration means, and what to do.
+ * Explains a failed registration, with a remedy.
  */
 #ifndef HMREG_TOOLS_RUN_FAILURES_H
 #define HMREG_TOOLS_RUN_FAILURES_H
@@ -15,7 +15,7 @@ struct failure {
     const char *finding; /* the doctor's code, for hmreg doctor --explain; NULL: none */
 };
 
-/* Of a key whose error is not 0. */
+/* The failure of a key whose error is not 0. */
 struct failure failure_of(const struct record_key *key);
 /* Would hmreg run --gpu have registered this memory of a device by a dmabuf? */
 bool failure_wants_gpu(const struct record_key *key);

@@ -19,11 +19,11 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Another user may have filled the folder and the files: so many files are read, and no more once
- * so many rows of them are described. */
+/* Another user may have filled the folder and the files, so the files read and the rows described
+ * are limited. */
 #define MOST_FILES  1024
 #define MOST_ROWS   32768
-#define MOST_RANGES 20 /* of a process: those that cost most */
+#define MOST_RANGES 20 /* per process: the most expensive */
 
 static json_t *number(uint64_t value)
 {
@@ -58,7 +58,7 @@ static const char *rights_name(unsigned rights)
     return names[rights];
 }
 
-/* What registrations and failures have alike. */
+/* The keys that registrations and failures share. */
 static json_t *describe_row(const struct trace_view *view, const struct view_row *row)
 {
     const struct record_key *key = &row->key;
@@ -116,7 +116,7 @@ static json_t *describe_failure(const struct trace_view *view, const struct view
     return made;
 }
 
-/* Those that took longest first. */
+/* Sorts the longest first. */
 static int by_time(const void *a, const void *b)
 {
     const struct view_row *first = a, *second = b;
@@ -178,7 +178,8 @@ static void set_totals(json_t *process, const struct trace_view *view)
     doc_set(process, "totals", totals);
 }
 
-/* Whether libfabric called itself: a provider registers with the one below it, as ofi_rxm does. */
+/* Did libfabric call itself? A provider may register with the provider below it, as ofi_rxm
+ * does. */
 static bool is_libfabrics(const struct trace_view *view, const struct view_range *range)
 {
     const struct record_key *key;
@@ -192,8 +193,7 @@ static bool is_libfabrics(const struct trace_view *view, const struct view_range
            !strncmp(slash ? slash + 1 : view->names[key->module], "libfabric.so", 12);
 }
 
-/* Of registrations that repeat an earlier one: the program's own, which a cache would save, and how
- * many are libfabric's. */
+/* Counts repeated registrations: the program's own, which a cache would save, and libfabric's. */
 static void set_savings(json_t *again, const struct trace_view *view)
 {
     uint64_t saved = 0, saved_ns = 0, libfabrics = 0;
@@ -213,7 +213,7 @@ static void set_savings(json_t *again, const struct trace_view *view)
     set_number(again, "saved_ns", saved_ns);
 }
 
-/* Before set_rows(), which sorts the rows that ranges refer to. */
+/* Call before set_rows(), which sorts the rows that ranges refer to. */
 static void set_again(json_t *process, struct trace_view *view)
 {
     json_t *again = doc_object(), *ranges = doc_array();
@@ -250,8 +250,8 @@ static void set_reasons(json_t *process, const struct trace_view *view)
                          number(view->reasons[i].count), "text", doc_text(view->reasons[i].text)));
     if (view->mode & RECORD_MODE_WRONG)
         doc_add(list, doc_pack("{s:s, s:i, s:s}", "slug", "wrong-mode", "count", 1, "text",
-                               "HMREG_RUN_MODE has a word that was left out; accepted are trace, "
-                               "trace=watch, gpu, separated by commas"));
+                               "HMREG_RUN_MODE has an unknown word, which was ignored; accepted "
+                               "are trace, trace=watch, gpu, separated by commas"));
     doc_set(process, "passed_on", list);
 }
 
@@ -259,11 +259,11 @@ static void set_lost(json_t *process, const struct trace_view *view)
 {
     json_t *lost = doc_object();
 
-    set_number(lost, "registrations", view->lost_rows);
-    set_number(lost, "regions", view->lost_live);
-    set_number(lost, "ranges", view->lost_ranges);
-    set_number(lost, "names", view->lost_names);
-    set_number(lost, "reasons", view->lost_reasons);
+    set_number(lost, "registrations", view->dropped_rows);
+    set_number(lost, "regions", view->dropped_live);
+    set_number(lost, "ranges", view->dropped_ranges);
+    set_number(lost, "names", view->dropped_names);
+    set_number(lost, "reasons", view->dropped_reasons);
     set_number(lost, "deregistrations", view->unknown_ends);
     doc_set(process, "not_recorded", lost);
 }
@@ -289,7 +289,7 @@ static json_t *ways_of(const struct trace_view *view)
     return ways;
 }
 
-/* What became of it: a pid that exists may be another program's by now. */
+/* The process's state. A pid that exists may be another program's by now. */
 static const char *state_of(const struct trace_view *view)
 {
     if (view->ended)
@@ -345,7 +345,7 @@ static void read_descriptor(struct reading *reading, int fd, const char *path)
     char why[256];
     struct trace_view *view;
 
-    if (lost_read(fd, reading->lost))
+    if (untraced_read(fd, reading->lost))
         return;
     view = trace_view_read(fd, why);
     if (view) {
@@ -358,8 +358,8 @@ static void read_descriptor(struct reading *reading, int fd, const char *path)
     free(view);
 }
 
-/* A file in a folder. Only a regular one is opened: the opening of others may have effects. shown:
- * the path as it is printed. */
+/* Reads a file of a folder. Opens only regular files: opening others may have effects. shown: the
+ * path to print. */
 static void read_file(struct reading *reading, int folder, const char *name, const char *shown)
 {
     struct stat status;
@@ -382,7 +382,7 @@ static int is_trace(const struct dirent *entry)
 {
     size_t length = strlen(entry->d_name), suffix = strlen(RECORD_SUFFIX);
 
-    return !strcmp(entry->d_name, RECORD_LOST_FILE) ||
+    return !strcmp(entry->d_name, RECORD_UNTRACED_FILE) ||
            (length > suffix && !strcmp(entry->d_name + length - suffix, RECORD_SUFFIX));
 }
 

@@ -52,7 +52,7 @@ static const char *memory_words(const json_t *row, char buf[32])
     return buf;
 }
 
-/* ", remote, on mlx5_0, by program": what else tells one row from another. */
+/* ", remote, on mlx5_0, by program": the rest of a row's key. */
 static const char *rest_words(const json_t *row, char buf[160])
 {
     bool nic = doc_has(row, "nic"), caller = doc_has(row, "caller");
@@ -62,7 +62,7 @@ static const char *rest_words(const json_t *row, char buf[160])
     return buf;
 }
 
-/* What a count begins with: some were not recorded for want of room. */
+/* "at least " before counts of a full trace file. */
 static const char *least(const json_t *process)
 {
     static const char *const kinds[] = {"registrations", "regions", "ranges"};
@@ -181,15 +181,14 @@ static void print_left(const json_t *process)
                         doc_bytes_words(doc_number(totals, "left_bytes"), bytes));
 }
 
-/* "", or how many of a row's deregistrations were looked at. */
+/* "", or how many of a row's deregistrations were checked. */
 static const char *looked_words(const json_t *row, char buf[96])
 {
     uint64_t looked = doc_number(row, "looked_at"), of = doc_number(row, "deregistered");
 
     buf[0] = '\0';
     if (looked < of)
-        snprintf(buf, 96, " (%" PRIu64 " of %" PRIu64 " deregistrations were looked at)", looked,
-                 of);
+        snprintf(buf, 96, " (%" PRIu64 " of %" PRIu64 " deregistrations were checked)", looked, of);
     return buf;
 }
 
@@ -214,11 +213,11 @@ static void print_savings(const json_t *process, const json_t *again, bool watch
     const char *bound = least(process);
     char count[64], time[32];
 
-    print_paragraph("a cache would save: ", "%s%s, %s%s.", bound[0] || watched ? bound : "at most ",
-                    count_words(doc_number(again, "saved"), "registration", count),
-                    time_words(doc_number(again, "saved_ns"), time),
-                    watched ? ""
-                            : ", if the memory was never freed in between (--trace=watch tells)");
+    print_paragraph(
+        "a cache would save: ", "%s%s, %s%s.", bound[0] || watched ? bound : "at most ",
+        count_words(doc_number(again, "saved"), "registration", count),
+        time_words(doc_number(again, "saved_ns"), time),
+        watched ? "" : ", if the memory was never freed in between (--trace=watch checks that)");
 }
 
 static void print_again(const json_t *process)

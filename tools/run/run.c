@@ -42,7 +42,8 @@ static int fail(const char *words, const char *why)
     return RUN_FAILED;
 }
 
-/* errno of a folder's or file's opening, in words; accepted: what is, if it refused the name. */
+/* Prints errno of opening a folder or file; if the name was refused, also `accepted`, the accepted
+ * names. */
 static int fail_to_open(const char *option, const char *name, const char *accepted)
 {
     const char *refusal = output_refusal(errno);
@@ -70,7 +71,7 @@ static bool set_folder(struct folder *folder, const char *path, int fd)
     return false;
 }
 
-/* Another user's is what su(1) leaves in the environment. */
+/* Ignores another user's TMPDIR, which su(1) leaves in the environment. */
 static bool is_private(const char *path)
 {
     int fd = path && path[0] == '/' ? own_folder(path) : -1;
@@ -115,8 +116,8 @@ static bool make_folder(const struct run_options *options, struct folder *folder
     return set_folder(folder, options->dir, fd);
 }
 
-/* Can a trace file be made? Otherwise the program's processes could record nothing, and the report
- * would say that there was nothing. Returns an errno value. */
+/* Can a trace file be made? Otherwise the report would wrongly show that nothing was registered.
+ * Returns an errno value. */
 static int try_folder(const struct folder *folder)
 {
     struct rlimit limit;
@@ -127,7 +128,7 @@ static int try_folder(const struct folder *folder)
     if (strlen(folder->path) > LONGEST_FOLDER)
         return ENAMETOOLONG;
     if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < sizeof(struct record_layout))
-        return EFBIG; /* and not SIGXFSZ */
+        return EFBIG; /* instead of SIGXFSZ */
     if (getrandom(&number, sizeof(number), 0) != sizeof(number))
         return errno;
     snprintf(name, sizeof(name), "hmreg-%016" PRIx64, number);
@@ -149,7 +150,8 @@ static void remove_folder(const struct run_options *options, const struct folder
 
     if (list) {
         while ((entry = readdir(list)))
-            if (strstr(entry->d_name, RECORD_SUFFIX) || !strcmp(entry->d_name, RECORD_LOST_FILE))
+            if (strstr(entry->d_name, RECORD_SUFFIX) ||
+                !strcmp(entry->d_name, RECORD_UNTRACED_FILE))
                 unlinkat(folder->fd, entry->d_name, 0);
         closedir(list);
         rmdir(folder->path);
@@ -166,7 +168,7 @@ struct reporting {
     bool failed;           /* a report could not be written */
 };
 
-/* Of the file's name: the rank of a job's process is appended, so that each has its own. */
+/* Appends the rank of a job's process to the file's name, so that each process has its own file. */
 static void name_output(struct reporting *reporting)
 {
     static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
@@ -195,14 +197,14 @@ static void print(const json_t *document, bool json)
         report_print(document);
 }
 
-/* What prints to standard output prints elsewhere meanwhile. */
+/* Prints the document with standard output redirected to fd. */
 static bool print_to(int fd, const json_t *document, bool json)
 {
     int kept = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
     bool good;
 
     fflush(stdout);
-    /* It is standard output where that was closed. Nothing is executed any more. */
+    /* fd is STDOUT_FILENO if standard output was closed. Nothing is executed any more. */
     good = fd == STDOUT_FILENO || dup3(fd, STDOUT_FILENO, O_CLOEXEC) >= 0;
     if (good)
         print(document, json);
@@ -265,13 +267,13 @@ static int report_only(const struct run_options *options)
 
 /* ---- the command ------------------------------------------------------------------------- */
 
-/* Ends as the program did, so that the caller sees the signal. */
+/* Ends by the program's signal, so that the caller sees it. */
 static void end_by(int signal_number)
 {
     const struct rlimit none = {0, 0};
     sigset_t set;
 
-    setrlimit(RLIMIT_CORE, &none); /* the program's core is the one that is wanted */
+    setrlimit(RLIMIT_CORE, &none); /* only the program's core is useful */
     fflush(NULL);
     signal(signal_number, SIG_DFL);
     sigemptyset(&set);
@@ -280,8 +282,8 @@ static void end_by(int signal_number)
     raise(signal_number);
 }
 
-/* As shells do, which see hmreg's end and not the program's: silent for what a user does, and not
- * beside a JSON document, which would be none then. */
+/* Names the signal as shells do, which see hmreg's end and not the program's. Silent for SIGINT and
+ * SIGPIPE, which users cause, and where JSON is printed to standard error. */
 static void name_signal(const struct reporting *reporting, const char *program, int status)
 {
     int number = WTERMSIG(status);
@@ -293,7 +295,7 @@ static void name_signal(const struct reporting *reporting, const char *program, 
                 WCOREDUMP(status) ? " (core dumped)" : "");
 }
 
-/* Before the program has run for hours. */
+/* Call before the program runs for hours. */
 static bool can_write(const struct reporting *reporting)
 {
     return !reporting->output[0] || output_try(reporting->output);
@@ -349,7 +351,7 @@ static int run_program(const struct run_options *options, char **words)
         snprintf(why, sizeof(why), "no trace file can be made in it: %s", strerror(status));
         return fail(folder.path, why);
     }
-    lost_make(folder.fd);
+    untraced_make(folder.fd);
     return run_in(options, &folder, words, path);
 }
 

@@ -28,12 +28,12 @@ struct run_options {
  * the reason in why. */
 int program_find(const char *name, char path[PATH_MAX], char why[512]);
 
-/* May libraries be loaded into it? A script is judged by its interpreter. False: why says why not,
- * and what to do. */
+/* May libraries be loaded into the program? A script's interpreter decides. False: why has the
+ * reason and the remedy. */
 bool program_takes_libraries(const char *path, char why[512]);
 
-/* Puts into this process's environment what the libraries and the program need. folder: where trace
- * files go. False: why says what is missing. */
+/* Sets the environment that the libraries and the program need. folder: for trace files. False: why
+ * says what is missing. */
 bool environment_set(const struct run_options *options, const char *folder, char why[512]);
 
 /* Starts the program and waits for it; on_report() is called every options->seconds, and when this
@@ -44,15 +44,15 @@ int program_run(char **words, const char *path, unsigned seconds, void (*on_repo
 
 /* The document about the trace files in a folder, or about one file. */
 json_t *report_of(const char *path);
-/* The same about an open folder; path: its name in the document. */
+/* As report_of(), for an open folder; path: its name in the document. */
 json_t *report_of_folder(int folder, const char *path);
-/* The same about one open file; path: its name in the document. */
+/* As report_of(), for one open file; path: its name in the document. */
 json_t *report_of_descriptor(int fd, const char *path);
 
 /* Makes the file in which processes without a trace file count themselves, unless it is there. */
-void lost_make(int folder);
-/* Adds what the file says to the array. False: it is not such a file. */
-bool lost_read(int fd, json_t *lost);
+void untraced_make(int folder);
+/* Adds the file's processes to the array. False: it is not such a file. */
+bool untraced_read(int fd, json_t *lost);
 
 void report_print(const json_t *document);
 

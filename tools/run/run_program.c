@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Finds a program's file and reads from it whether the dynamic linker will load a library into it:
- * not into one that is static, has another user's rights, is of another processor or libc. What
- * cannot be read takes none either. The file is another user's to write, perhaps: every offset is
- * checked by pread(2).
+ * not if the program is static, has another user's rights, another processor or another libc, or
+ * cannot be read. Another user may be able to write the file, so every offset is checked by
+ * pread(2).
  */
 #include "tools/run/run.h"
 
@@ -20,7 +20,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#define MOST_SCRIPTS 5 /* one the interpreter of the next: with more Linux executes none */
+#define MOST_SCRIPTS 5 /* scripts that interpret each other: Linux executes no more */
 #define MOST_HEADERS 256
 
 /* ---- the file ---------------------------------------------------------------------------- */
@@ -40,7 +40,7 @@ static int judge_file(const char *path, char why[512])
     return RUN_NOT_EXECUTABLE;
 }
 
-/* In a folder of PATH; an empty one is the working directory. */
+/* Judges the name in a folder of PATH; an empty folder is the working directory. */
 static int judge_in(const char *folder, size_t length, const char *name, char path[PATH_MAX],
                     char why[512])
 {
@@ -80,8 +80,8 @@ int program_find(const char *name, char path[PATH_MAX], char why[512])
 
 /* ---- rights ------------------------------------------------------------------------------ */
 
-/* Does the kernel give it rights that this user does not have? The dynamic linker then ignores
- * LD_PRELOAD. By its path: these can be known of a file that cannot be read. */
+/* Does the kernel give the program rights that this user lacks? Then the dynamic linker ignores
+ * LD_PRELOAD. By path, since the file may not be readable. */
 static bool raises_rights(const char *path)
 {
     struct statvfs system;
@@ -113,7 +113,7 @@ static bool read_at(int fd, void *to, size_t size, uint64_t offset)
     return offset <= INT64_MAX && pread(fd, to, size, (off_t)offset) == (ssize_t)size;
 }
 
-/* Of this process's own processor and word size? */
+/* Is it for this process's processor and word size? */
 static bool is_of_our_kind(const ElfW(Ehdr) * header)
 {
     static const ElfW(Half) machine =
@@ -196,8 +196,8 @@ static bool script_interpreter(const char *line, char *interpreter, size_t room)
 
 static bool judge(const char *path, int depth, char why[512]);
 
-/* first: its beginning. Without an interpreter on its first line it is the shell's, as for
- * execvp(3). */
+/* first: the file's beginning. A file without an interpreter on its first line goes to the shell,
+ * as with execvp(3). */
 static bool judge_script(const char *path, const char first[256], int depth, char why[512])
 {
     char interpreter[256];
@@ -232,7 +232,7 @@ static bool judge(const char *path, int depth, char why[512])
     bool good;
 
     if (fd < 0 && (error == ENOENT || error == ENOTDIR))
-        return true; /* an interpreter that is missing: the kernel will say more */
+        return true; /* the interpreter is missing: the kernel will report it */
     if (fd < 0 && raises_rights(path))
         return refuse_rights(path, why);
     if (fd < 0) {

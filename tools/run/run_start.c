@@ -56,8 +56,8 @@ static bool find_libraries(char folder[PATH_MAX], char why[512])
     return false;
 }
 
-/* Adds an item to a list in a variable, in front or behind; otherwise: what the list is without the
- * variable. */
+/* Adds an item to the list in a variable, in front or behind; otherwise: the list if the variable
+ * is unset. */
 static void add_to(const char *name, const char *item, char separator, bool front,
                    const char *otherwise)
 {
@@ -79,7 +79,7 @@ static bool has(const char *folder, const char *library, char path[PATH_MAX + 64
     return !access(path, R_OK);
 }
 
-/* Those through which libibverbs' calls are reached. False: --by names one that is missing. */
+/* Sets the libraries that hook libibverbs' calls. False: --by names a library that is missing. */
 static bool set_verbs(const struct run_options *options, const char *libraries, char why[512])
 {
     char path[PATH_MAX + 64];
@@ -134,7 +134,7 @@ struct start {
     bool ignored;  /* SIGCHLD was */
 };
 
-/* A script without a first line that names its interpreter, as execvp(3) does it. */
+/* Executes a script without an interpreter line by the shell, as execvp(3) does. */
 static void execute_script(char **words, const char *path)
 {
     size_t count = 0;
@@ -152,7 +152,7 @@ static void execute_script(char **words, const char *path)
     free(shell);
 }
 
-/* In the child. Reports by the pipe why the program does not start. */
+/* Runs in the child. Writes to the pipe `report` why the program does not start. */
 static void execute(char **words, const char *path, const struct start *start, int report)
 {
     int error;
@@ -196,8 +196,8 @@ static pid_t start_child(char **words, const char *path, const struct start *sta
 
 /* ---- signals ----------------------------------------------------------------------------- */
 
-/* Blocks the signals that wait_for() takes. A fault of this process ends it all the same; a
- * terminal stops it when it reads or writes in the background. */
+/* Blocks the signals that wait_for() takes. A fault still ends this process, and its terminal still
+ * stops it when it reads or writes in the background. */
 static void block_signals(sigset_t *set, struct start *start)
 {
     struct sigaction child = {.sa_handler = SIG_DFL}, before;
@@ -210,7 +210,8 @@ static void block_signals(sigset_t *set, struct start *start)
     start->ignored = before.sa_handler == SIG_IGN;
 }
 
-/* By a process; the kernel sends signals of a terminal to the program as well. */
+/* Did a process send it? Terminal signals are excluded: the kernel sends them to the program as
+ * well. */
 static bool is_sent(const siginfo_t *info)
 {
     return info->si_code == SI_USER || info->si_code == SI_QUEUE || info->si_code == SI_TKILL;
@@ -224,8 +225,8 @@ static void forward(pid_t child, const siginfo_t *info)
         kill(child, info->si_signo);
 }
 
-/* Stops this process as SIGTSTP does, until it is continued; and so is the program then, if it was
- * stopped by way of this process. */
+/* Stops this process as SIGTSTP does. When it is continued, continues the program too if this
+ * process had stopped it. */
 static void stop(pid_t child, const siginfo_t *info)
 {
     sigset_t set;

@@ -85,11 +85,11 @@ static void view_header(const struct record_header *from, struct trace_view *to)
     to->by = from->by;
     to->ended = from->ended == 1;
     to->began = from->began;
-    to->lost_rows = from->lost_rows;
-    to->lost_live = from->lost_live;
-    to->lost_ranges = from->lost_ranges;
-    to->lost_names = from->lost_names;
-    to->lost_reasons = from->lost_reasons;
+    to->dropped_rows = from->dropped_rows;
+    to->dropped_live = from->dropped_live;
+    to->dropped_ranges = from->dropped_ranges;
+    to->dropped_names = from->dropped_names;
+    to->dropped_reasons = from->dropped_reasons;
     to->unknown_ends = from->unknown_ends;
     foreign_copy(to->rank, from->rank, sizeof(from->rank));
     foreign_copy(to->hmreg, from->hmreg, sizeof(from->hmreg));
@@ -103,7 +103,7 @@ static void view_names(const struct record_layout *from, struct trace_view *to)
             foreign_copy(to->names[i], from->names[i].text, sizeof(from->names[i].text));
 }
 
-/* Of equal names, which threads may have added at the same time, the first. */
+/* The first of equal names. Threads may have added a name twice. */
 static uint16_t first_name(const struct trace_view *to, uint16_t index)
 {
     for (uint16_t i = 1; i < index; i++)

@@ -12,9 +12,9 @@
 #include <stdbool.h>
 
 struct view_row {
-    struct record_key key; /* every field of it is valid, or of a known "unknown" */
+    struct record_key key; /* every field is valid, or its "unknown" value */
     uint64_t count, bytes, ns, longest_ns, ends, end_ns, end_failures, freed, looked;
-    uint64_t live, live_bytes, live_freed; /* this row's regions that exist */
+    uint64_t live, live_bytes, live_freed; /* this row's live regions */
 };
 
 struct view_range {
@@ -33,20 +33,21 @@ struct trace_view {
     uint32_t by;   /* RECORD_BY_* */
     bool ended;
     int64_t began;
-    uint64_t lost_rows, lost_live, lost_ranges, lost_names, lost_reasons, unknown_ends;
-    uint64_t again, again_ns; /* of all ranges, the registrations after the first */
+    uint64_t dropped_rows, dropped_live, dropped_ranges, dropped_names, dropped_reasons,
+        unknown_ends;
+    uint64_t again, again_ns; /* repeated registrations, of all ranges */
     char rank[17], hmreg[17], program[257];
     char names[RECORD_NAMES][253]; /* "": unknown */
     struct view_reason reasons[RECORD_REASONS];
     unsigned reason_count;
     struct view_row rows[RECORD_ROWS];
     unsigned row_count;
-    struct view_range ranges[RECORD_RANGES]; /* those that came more than once */
+    struct view_range ranges[RECORD_RANGES]; /* ranges registered more than once */
     unsigned range_count;
-    uint64_t live, live_bytes; /* all regions that exist */
+    uint64_t live, live_bytes; /* all live regions */
 };
 
-/* Reads an open file. NULL: why says why not. free() the result. */
+/* Reads an open file. NULL: why has the reason. free() the result. */
 struct trace_view *trace_view_read(int fd, char why[256]);
 
 #endif

@@ -115,7 +115,7 @@ static void rate(json_t *document, struct history *history)
 
 /* ---- the command ------------------------------------------------------------------------ */
 
-/* Once. */
+/* Prints one reading. */
 static void print(const json_t *document, const struct options *options)
 {
     if (options->json)
@@ -126,8 +126,8 @@ static void print(const json_t *document, const struct options *options)
         stats_print_text(document);
 }
 
-/* While watching: on a terminal each reading in the place of the one before it; elsewhere one line
- * for each, since what reads them are programs, or a person later. */
+/* Prints a reading of --watch: on a terminal in place of the last one; elsewhere as one line, for
+ * programs and for later. */
 static void print_next(const json_t *document, const struct options *options, bool first)
 {
     if (options->json) {
@@ -203,7 +203,7 @@ static const char *take_pid(const char *value, void *options)
 }
 
 static const struct option_def options[] = {
-    OPTION_NUMBER("watch", "SECONDS", "look again after so long, until interrupted",
+    OPTION_NUMBER("watch", "SECONDS", "read again at this interval, until interrupted",
                   offsetof(struct options, seconds), 1, LONGEST_WATCH,
                   "whole seconds are accepted, from 1 to 86400"),
     OPTION_FLAG("openmetrics", "metrics for Prometheus instead of tables",
@@ -233,7 +233,7 @@ const struct command command_stats = {
     .examples = "  hmreg stats\n"
                 "  hmreg stats 4711 --watch 1\n"
                 "  hmreg stats --json | jq '.processes[].libraries[].domains[].caches[].hits'\n",
-    .failed = "PID does not exist, shows nothing, or must not be looked into",
+    .failed = "PID does not exist, publishes nothing, or may not be inspected",
     .operand = "PID",
     .take_operand = take_pid,
     .options = options,

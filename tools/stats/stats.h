@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* The most of one reading: of all processes, and of one of them. */
+/* Limits of one reading: for all processes, and for one of them. */
 #define STATS_ALL_SECONDS     5
 #define STATS_ALL_DESCRIPTORS (1u << 20)
 #define STATS_ONE_DESCRIPTORS (1u << 17)
@@ -20,18 +20,18 @@
 #define STATS_ONE_CACHES      1024
 
 /* Sets the document's "processes", an array; "unreadable", the number of processes that this user
- * has no permission to inspect; and "left_out", the number of those that were not read, or only in
- * part, since they would have taken more than the above. */
+ * may not inspect; and "left_out", the number of processes that were not read wholly because of the
+ * limits above. */
 void stats_find_all(json_t *document);
 
-/* The same for one process. False, with the reason in why: it does not exist, may not be inspected,
- * or publishes no statistics. */
+/* Reads one process. False, with the reason in why: it does not exist, may not be inspected, or
+ * publishes no statistics. */
 bool stats_find_one(json_t *document, pid_t pid, char why[512]);
 
 void stats_print_text(const json_t *document);
-/* In the text format of OpenMetrics. */
+/* Prints the document in OpenMetrics' text format. */
 void stats_print_metrics(const json_t *document);
-/* All caches together in one line, of a fixed width. first: headings before it, and no rates. */
+/* Prints the sums of all caches in one line of fixed width. first: with headings, without rates. */
 void stats_print_line(const json_t *document, bool first);
 
 #endif

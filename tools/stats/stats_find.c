@@ -3,9 +3,8 @@
  * Finds the processes that use hmreg. A library's stats page is a memfd with a fixed name among its
  * process's descriptors. A descriptor or process may disappear at any moment; it is then skipped.
  *
- * A reading has a budget, all processes together, and each process has a part of it: whatever
- * hostile processes show, the reading ends, and its document says of how many processes it has not
- * everything.
+ * A reading has a budget for all processes, and one for each process. So the reading ends whatever
+ * hostile processes show, and its document counts the processes that were not read wholly.
  */
 #include "tools/stats/stats.h"
 
@@ -44,9 +43,9 @@ static const struct budget for_one = {STATS_ONE_DESCRIPTORS, STATS_ONE_FILES, ST
 struct reading {
     struct budget left;
     time_t until;
-    bool spent; /* of its budget nothing is left */
+    bool spent; /* its budget is spent */
     uint64_t left_out;
-    struct statx memory; /* of the kernel's file system for memory files */
+    struct statx memory; /* device of the kernel's file system for memory files */
     bool has_memory;
 };
 
@@ -239,11 +238,11 @@ struct search {
     struct budget left;
     bool ended; /* its budget or the reading's is spent */
     unsigned pages;
-    uint64_t
-        inodes[STATS_ONE_FILES]; /* of pages already read; duplicates of a descriptor share one */
+    uint64_t inodes[STATS_ONE_FILES]; /* inodes of pages already read; duplicates of a descriptor
+                                       * share one */
 };
 
-/* Takes so many of what is left to the reading and to the process. False: there are fewer. */
+/* Takes `count` from the budgets of the reading and of the process. False: less is left. */
 static bool take(struct search *search, unsigned *all, unsigned *own, unsigned count)
 {
     struct reading *reading = search->reading;
@@ -312,9 +311,9 @@ static void find_memory(struct reading *reading)
         close(fd);
 }
 
-/* Is it a memory file that was not read yet? A name proves nothing: in its mount namespace a
- * process can have any file under that of a page, and the opening of a device has effects, that of
- * a file of its own file system (FUSE) may never end. So nothing is asked of the file's own file
+/* Is it a memory file that was not read yet? Its name proves nothing: in its mount namespace a
+ * process can give any file the name of a page. Opening a device has effects, and opening a file of
+ * the process's own file system (FUSE) may never return. So this asks nothing of the file's file
  * system. */
 static bool is_new_memory_file(struct search *search, int path_only)
 {
@@ -328,8 +327,8 @@ static bool is_new_memory_file(struct search *search, int path_only)
            file.stx_dev_minor == memory->stx_dev_minor && is_new(search, file.stx_ino);
 }
 
-/* Opens a descriptor of the process for reading; -1: it is no memory file, was read, or is gone.
- * O_PATH opens no file; what it names stays the same when it is opened by it. */
+/* Opens a descriptor of the process for reading; -1: it is no memory file, was read already, or is
+ * gone. The O_PATH descriptor opens nothing, and fixes the file that the second open gets. */
 static int open_memory_file(struct search *search, int folder, const char *name)
 {
     int path_only = openat(folder, name, O_PATH | O_CLOEXEC), fd = -1;
@@ -449,8 +448,7 @@ static bool refuse(char why[512], pid_t pid, int errnum)
 {
     if (errnum == EACCES || errnum == EPERM)
         snprintf(why, 512,
-                 "process %d must not be looked into: it is another user's, or protected; "
-                 "try as root",
+                 "process %d may not be inspected: it is another user's, or protected; try as root",
                  (int)pid);
     else
         snprintf(why, 512, "there is no process %d", (int)pid);
@@ -477,8 +475,8 @@ bool stats_find_one(json_t *document, pid_t pid, char why[512])
     }
     json_decref(libraries);
     snprintf(why, 512,
-             "process %d shows no counters: it has no library of hmreg open, or has "
-             "HMREG_STATS=off, or could not make the memory file",
+             "process %d shows no counters: it has not opened libhmreg, has HMREG_STATS=off, or "
+             "could not make the memory file",
              (int)pid);
     return false;
 }

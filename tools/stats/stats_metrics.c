@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A count of a cache. label: what tells samples of one family apart. */
+/* A count of a cache. label: distinguishes samples of one family. */
 struct source {
     const char *name, *help; /* NULL: the family of the source before it */
     const char *key;         /* "evictions_by_cause/limit" */

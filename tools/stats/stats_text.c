@@ -130,7 +130,7 @@ static bool has_rates(const json_t *cache)
     return json_is_object(json_object_get(cache, "per_second"));
 }
 
-/* Most terminals are narrow: what is rare has no column where it has not happened. */
+/* Most terminals are narrow: a rare count that is always 0 gets no column. */
 static const struct column counts[] = {COLUMN(">domain", "of"),
                                        COLUMN("cache", NULL, .cell = cell_cache),
                                        COLUMN(">regions", NULL, .cell = cell_regions),
@@ -177,7 +177,7 @@ static const struct {
     bool (*wants)(const json_t *cache);
 } tables[] = {{counts, was_used}, {causes, has_evicted}, {times, was_timed}, {rates, has_rates}};
 
-/* After an empty line each table that has rows, of which each is a cache with its domain's number
+/* Prints each table that has rows after an empty line. A row is a cache with its domain's number
  * ("of"). */
 static void print_caches(const json_t *library)
 {
@@ -234,9 +234,8 @@ static void print_unsteady(const json_t *library)
     FOR_EACH_CACHE(library, domain, cache)
         unsteady += !doc_is(cache, "steady");
     if (unsteady)
-        print_paragraph("", "Some of these numbers do not belong together: a cache was being "
-                            "changed each time it was looked at, or its process ended in a "
-                            "change.");
+        print_paragraph("", "Some of these numbers are inconsistent: a cache changed during each "
+                            "attempt to read it, or its process ended during a change.");
 }
 
 static void print_library(const json_t *library)
@@ -244,7 +243,7 @@ static void print_library(const json_t *library)
     const json_t *domains = json_object_get(library, "domains"), *domain;
 
     if (doc_has(library, "error")) {
-        print_paragraph("What it shows cannot be read: ", "%s", doc_words(library, "error"));
+        print_paragraph("Its counters cannot be read: ", "%s", doc_words(library, "error"));
         return;
     }
     print_paragraph("", "hmreg %s, monitor %s", doc_words(library, "hmreg"),
@@ -275,7 +274,7 @@ static void print_unreadable(const json_t *document)
 {
     if (!doc_number(document, "unreadable"))
         return;
-    print_line("%" PRIu64 " processes of other users could not be looked into; try as root.",
+    print_line("%" PRIu64 " processes of other users may not be inspected; try as root.",
                doc_number(document, "unreadable"));
 }
 

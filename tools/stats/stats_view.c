@@ -18,12 +18,12 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
-/* Attempts to read between changes: of one slot, and of all slots of a page together, since a
- * hostile page is always about to change. */
+/* Attempts to read a slot between changes; and for all slots of a page, since a hostile page
+ * changes always. */
 #define TRIES      1000
 #define MORE_TRIES 10000
 
-/* What is left of the attempts for a page. */
+/* The attempts left for a page. */
 struct patience {
     int tries;
     time_t until;

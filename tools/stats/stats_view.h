@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * A checked copy of the stats page (core/stats/stats_layout.h) that a library in another process
- * publishes. That process may use any version of hmreg, die at any moment, or be malicious: every
- * value is copied first and then checked against bounds, and a change of the page during the read
+ * publishes. That process may use any version of hmreg, end at any moment, or be malicious. Every
+ * value is copied first and then checked against bounds, so a change of the page during the read
  * can only make the numbers wrong.
  */
 #ifndef HMREG_TOOLS_STATS_STATS_VIEW_H

@@ -57,7 +57,7 @@ static int list_checks(const struct options *options, FILE *out)
     return hmreg_close(lib) ? EXIT_FAILED : EXIT_GOOD;
 }
 
-/* What --list and --check ask for, in this process: the checks of the report call it as a child. */
+/* Runs --list or --check in this process. The checks of the report run it as a child. */
 static int run_here(const struct options *options)
 {
     FILE *out = take_stdout();
@@ -135,7 +135,8 @@ static bool name_file(char path[FILE_NAME], const char *name, const char *ending
     return snprintf(path, FILE_NAME, "%s%s", name, ending) < FILE_NAME;
 }
 
-/* Before the checks, so that a wrong name does not cost their time. False: it says why. */
+/* Call before the checks, so that a wrong name does not cost their time. False: an error is
+ * printed. */
 static bool can_write(const char *name)
 {
     char path[FILE_NAME];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * hmreg verify: the parts of the command. The command itself calls no vendor and no fabric: what
- * does runs in processes that it starts, `hmreg verify --list` and `hmreg verify --check NAME...`,
- * so that a driver that crashes or hangs costs one check. The doctor's proofs are such checks.
+ * hmreg verify: the parts of the command. The command itself calls no vendor and no fabric. It
+ * starts processes that do, `hmreg verify --list` and `hmreg verify --check NAME...`, so that a
+ * driver that crashes or hangs costs one check. The doctor's proofs are such checks.
  *
  * Names of checks, which stay:
  *     runtime/IFACE
@@ -11,7 +11,7 @@
  *                             PATH: "usual", "dmabuf-plain", "peermem", "mapped", ...
  *                             and of the doctor, in no list: "proof", or for a way of path dmabuf
  *                             "proof-plain", "proof-pcie", ...
- * The words before the first '/' name the group: the checks of one group share a process.
+ * The word before the first '/' names the group: the checks of one group share a process.
  */
 #ifndef HMREG_TOOLS_VERIFY_H
 #define HMREG_TOOLS_VERIFY_H
@@ -22,7 +22,7 @@
 #include <stdio.h>
 
 #define VERIFY_NAME  192 /* bytes of a check's name */
-#define VERIFY_LIMIT 280 /* seconds that the list and all checks have together */
+#define VERIFY_LIMIT 280 /* seconds for the list and all checks together */
 #define VERIFY_PROOF "proof"
 
 /* ---- in a separate process -------------------------------------------------------------- */
@@ -35,14 +35,14 @@ struct verdict {
 
 void verdict_set(struct verdict *verdict, const char *result, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Its text becomes "STEP: the library's last error". */
+/* Sets the verdict with the text "STEP: the library's last error". */
 void verdict_error(struct verdict *verdict, const char *result, const char *step);
 
-/* Every kind of memory of every device, those that do not harm first: name ("cuda-0/device"),
- * iface, device, kind (numbers of hmreg.h), simulated. */
+/* Every kind of memory of every device, harmless ones first: name ("cuda-0/device"), iface, device,
+ * kind (numbers of hmreg.h), simulated. */
 json_t *verify_memories(struct hmreg *lib);
 
-/* Of a fabric's memory, as fabric.h describes it: the name in names of checks. */
+/* The name, in names of checks, of a fabric's memory as fabric.h describes it. */
 const char *verify_memory_name(const json_t *memory, char name[VERIFY_NAME]);
 
 /* The names of the paths to try for memory of a kind on a NIC, or else on a fabric whose bytes the
@@ -61,7 +61,7 @@ void verify_fabrics(struct hmreg *lib, json_t *document);
 void verify_on_fabric(struct hmreg *lib, const struct fabric *fabric, const json_t *memory,
                       const char *path, struct verdict *verdict);
 
-/* What is here, and the checks for it, in their order: "checks", each with name and simulated. */
+/* The machine's inventory, with its checks in order: "checks", each with name and simulated. */
 json_t *verify_inventory(struct hmreg *lib);
 
 /* Runs checks until one fails. Writes a line of text for each, or two of JSON: its name when it
@@ -73,35 +73,35 @@ int verify_run_checks(const json_t *names, bool json, FILE *out);
 struct checks {
     const char *command; /* which shows its progress */
     const json_t *list;  /* the checks, each with name and simulated */
-    int patience;        /* seconds that one may take */
-    int total;           /* seconds that all have together from `began` on; 0: no limit */
+    int patience;        /* seconds for one check */
+    int total;           /* seconds for all from `began` on; 0: no limit */
     int64_t began;       /* of verify_now() */
-    bool abandon;        /* no check follows in a group of which one has crashed or hung */
+    bool abandon;        /* skip the rest of a group after a crash or hang */
     json_t *results;     /* name, result, simulated, ms and text of each are added; and proof */
 };
 
 /* Milliseconds. */
 int64_t verify_now(void);
 
-/* Runs checks. The text of one that crashes, hangs or is not reached then says what its process did
- * ("hung after 3 s"): it has failed, and those that are abandoned after it are skipped. */
+/* Runs checks. A check that crashes, hangs or is not reached has failed; its text says what its
+ * process did ("hung after 3 s"). Checks abandoned after it are skipped. */
 void checks_run(const struct checks *checks);
 
-/* Sets "inventory" of the report: what `hmreg verify --list --json` says. If that fails, adds the
- * failure to "checks" of the report, and lists what is here without vendors' runtimes, which later
- * processes then do not start either. */
+/* Sets "inventory" of the report to the output of `hmreg verify --list --json`. If that fails, adds
+ * the failure to "checks" of the report, and lists without vendors' runtimes, which later processes
+ * then do not start either. */
 void verify_list(json_t *report, int patience);
 
-/* Removes from every text of a value what identifies people and machines: the host's and the
+/* Removes from every text of a value all that identifies people and machines: the host's and the
  * user's name, IP, MAC and GID addresses, serial numbers, paths outside of /usr and /sys. */
 void verify_scrub(json_t *value);
-/* Whether it would change this text. */
+/* Would verify_scrub() change this text? */
 bool verify_is_secret(const char *text);
 
 /* The line of one check, and the report as text. */
 void verify_print_check(const json_t *check, FILE *out);
 void verify_print(const json_t *report, FILE *out);
-/* Its first lines and what failed. */
+/* Prints the report's first lines and the failed checks. */
 void verify_print_summary(const json_t *report, FILE *out);
 
 #endif

@@ -43,7 +43,7 @@ static int check_copy(struct hmreg *lib, char *memory, struct verdict *verdict)
         hmreg_copy(lib, after, memory + 3, sizeof(after)))
         verdict_error(verdict, "failed", "it was not copied");
     else if (memcmp(before, after, sizeof(before)) != 0)
-        verdict_set(verdict, "failed", "bytes copied to it and back are others");
+        verdict_set(verdict, "failed", "bytes copied to it and back differ");
     else
         return 0;
     return -1;
@@ -106,7 +106,7 @@ static void check_runtime(struct hmreg *lib, const char *iface, struct verdict *
 
 /* ---- the doctor's proof ----------------------------------------------------------------- */
 
-/* Where checks run: without a fabric, or on an open one. */
+/* The subject of checks: memory alone, or an open fabric. */
 struct place {
     const char *name; /* "memory", "verbs:mlx5_0" */
     const struct fabric *fabric;
@@ -159,7 +159,8 @@ struct running {
     bool failed, stop, json;
 };
 
-/* As JSON, or as text: of a check that begins, which has no result, nothing. */
+/* Writes a line as JSON or as text. As text a check that begins, without a result, is not
+ * written. */
 static void write_line(struct running *running, json_t *line)
 {
     if (running->json) {
@@ -172,7 +173,7 @@ static void write_line(struct running *running, json_t *line)
     json_decref(line);
 }
 
-/* After a check of verify's own that has failed nothing runs in this process. */
+/* After a failed check of verify's own nothing more runs in this process. */
 static void write_end(struct running *running, const char *name, const struct verdict *verdict,
                       int64_t since, json_t *proof)
 {
@@ -260,7 +261,7 @@ static void run_on_fabric(struct fabric_list *list, const struct fabric *fabric,
                                     described});
 }
 
-/* A library that opens each NIC as it lists them, as libfabric does, is called for its own only. */
+/* libfabric opens each NIC that it lists, so it is called for its own checks only. */
 static void run_on_fabrics(struct running *running)
 {
     static const char *const providers[] = {"loopback", "ofi", "verbs"};

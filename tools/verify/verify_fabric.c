@@ -13,8 +13,8 @@
 #include <stdarg.h>
 #include <string.h>
 
-#define ROUNDS      4  /* allocations that are proven by cached regions, */
-#define MOST_ROUNDS 16 /* or more, until one has the address of the one before */
+#define ROUNDS      4  /* allocations to prove by cached regions, */
+#define MOST_ROUNDS 16 /* or more, until one gets the address of the last one */
 
 /* ---- verdicts --------------------------------------------------------------------------- */
 
@@ -86,7 +86,7 @@ static size_t count_given(json_t *names, const char *provider)
     return count;
 }
 
-/* A NIC's name may contain its GUID or the host's name: then its number replaces it. */
+/* A NIC's name may contain its GUID or the host's name: its number replaces such a name. */
 static void name_nic(const struct fabric *fabric, json_t *names, char name[VERIFY_NAME])
 {
     if (strcmp(fabric->provider, "ofi") != 0)
@@ -178,7 +178,8 @@ static bool may_not_transfer(const struct attempt *attempt, const json_t *proof)
            doc_equals(proof, "result", "failed");
 }
 
-/* What a proof that did not succeed means. expected: the path is not known to be refused. */
+/* Sets the verdict of a proof that did not succeed. expected: the path is not known to be
+ * refused. */
 static void judge(const struct attempt *attempt, const json_t *proof, const char *step,
                   bool expected)
 {
@@ -200,8 +201,8 @@ static void judge(const struct attempt *attempt, const json_t *proof, const char
         verdict_set(attempt->verdict, "failed", "%s: %s", step, text);
 }
 
-/* Proves by cached regions. Returns whether all are proven; *same: how many had an address anew.
- * asks: "", or that hits ask the runtime, and why. */
+/* Proves cached regions. Returns whether all are proven; *same: how many allocations reused an
+ * address. asks: "", or that hits ask the runtime, and why. */
 static bool prove_cached(const struct attempt *attempt, int *same, char *asks, size_t size)
 {
     struct proof_subject subject = attempt->subject;
@@ -244,7 +245,7 @@ static void prove(struct attempt *attempt)
                     path, *way ? ", way " : "", way);
     else if (prove_cached(attempt, &same, asks, sizeof(asks)))
         verdict_set(attempt->verdict, "ok",
-                    "bytes proven by path %s%s%s, and by the cache, at the same address anew: %d%s",
+                    "bytes proven by path %s%s%s, and by the cache, with %d reused addresses%s",
                     path, *way ? ", way " : "", way, same, asks);
     json_decref(proof);
 }

@@ -144,7 +144,7 @@ static void add_fabric_checks(json_t *checks, const json_t *fabrics, const json_
                 add_checks_of(checks, doc_words(fabric, "checks"), nics, memories);
 }
 
-/* Only this library's and libfabric's. */
+/* The variables of this library and of libfabric only. */
 static json_t *environment(void)
 {
     json_t *set = doc_object();

@@ -35,7 +35,7 @@ int64_t verify_now(void)
 struct process {
     pid_t pid;
     int fd;
-    char *text; /* what it wrote and was not taken yet */
+    char *text; /* its output that was not taken yet */
     size_t used, room;
     bool timed_out;
 };
@@ -73,7 +73,7 @@ static bool process_read(struct process *process, int64_t deadline)
     return got > 0;
 }
 
-/* A process that is stuck in a driver may not die; then gives up waiting. */
+/* SIGKILL does not end a process that is stuck in a driver; then gives up waiting. */
 static bool process_wait(struct process *process, int64_t ms, int *status)
 {
     const struct timespec moment = {.tv_nsec = 10000000};
@@ -86,8 +86,8 @@ static bool process_wait(struct process *process, int64_t ms, int *status)
     return ended;
 }
 
-/* Ends the process, which may have begun its last work so many seconds before the deadline. why:
- * what it did, or empty if it exited with 0 or 1. */
+/* Ends the process. seconds: the time that its last work had until the deadline. why: how it ended;
+ * empty if it exited with 0 or 1. */
 static void process_end(struct process *process, int64_t deadline, int seconds, char why[WHY])
 {
     int status = 0;
@@ -111,7 +111,7 @@ static void process_end(struct process *process, int64_t deadline, int seconds, 
 
 /* ---- the list --------------------------------------------------------------------------- */
 
-/* NULL: it failed, and *why says so. */
+/* NULL: it failed; *why has the reason. */
 static json_t *list(int patience, char why[WHY])
 {
     char tool[] = "hmreg", verify[] = "verify", list[] = "--list", json[] = "--json";
@@ -151,7 +151,7 @@ void verify_list(json_t *report, int patience)
         doc_add(json_object_get(report, "checks"),
                 doc_pack("{s:s, s:s, s:b, s:I, s:o}", "name", "list", "result", "failed",
                          "simulated", 0, "ms", (json_int_t)(verify_now() - began), "text",
-                         doc_format("the process that lists what is here %s; what follows is "
+                         doc_format("the process that lists devices and fabrics %s; the rest runs "
                                     "without devices' runtimes",
                                     why)));
         setenv("HMREG_IFACES", "system", 1);
@@ -265,8 +265,8 @@ static void skip_rest(struct group *group, const char *why)
         add_result(group, check_name(group, group->next), "skipped", 0, why);
 }
 
-/* The failure of a process is that of the check which ran; of the first, if none had begun; or, if
- * it had ended its last check, of its end. first: the number of its first check. */
+/* Blames the failure of a process on the check that ran; if none had begun, on the first; if all
+ * had ended, on the process's end. first: the number of its first check. */
 static void blame(struct group *group, size_t first, const char *why)
 {
     const char *last = check_name(group, group->end - 1);

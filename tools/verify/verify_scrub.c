@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Removes from texts what identifies people and machines. Drivers and libraries
- * write these texts, so their form is not known: a word is judged by what it looks like, and too
- * much is removed rather than too little. A PCI address and a version of up to three numbers stay.
+ * Removes from texts all that identifies people and machines. Drivers and libraries write these
+ * texts, so their form is unknown: a word is judged by its look, and in case of ambiguity removed.
+ * A PCI address and a version of up to three numbers stay.
  */
 #include "tools/verify/verify.h"
 
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define HEX    "0123456789abcdefABCDEF"
-#define SERIAL 12 /* hexadecimal digits in a row, from which on they may name something */
+#define SERIAL 12 /* a row of this many hexadecimal digits may be an identity */
 
 struct scrub {
     char host[256], host_first[256], user[256];
@@ -86,7 +86,7 @@ static size_t address_length(const char *text)
     return isdigit((unsigned char)text[0]) && dots >= 3 ? digits : 0;
 }
 
-/* A run of that many digits, or groups joined by '-' of which one is such a run (a UUID). */
+/* A run of that many digits, or groups joined by '-' with such a run (a UUID). */
 static size_t serial_length(const char *text)
 {
     size_t prefix = text[0] == '0' && (text[1] == 'x' || text[1] == 'X') ? 2 : 0;

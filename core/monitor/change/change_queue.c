@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * See change_queue.h. A producer takes a ticket by one atomic addition. Ticket t has slot t %
- * CHANGES_SIZE, whose sequence says what the slot holds: 2t + 1 while the producer of ticket t
- * writes it, 2t + 2 once it has finished. The sequence of a slot only grows. A producer that finds
- * its slot being written (the writing thread is a whole ring behind, or died as a child of
- * vfork(2)) must not wait and must not write the slot as well: it increments `refused`, and each
- * reader takes that for a change of all memory.
+ * CHANGES_SIZE. The slot's sequence is 2t + 1 while the producer of ticket t writes it, and 2t + 2
+ * once it has finished. The sequence of a slot only grows. A producer that finds its slot being
+ * written must neither wait nor write it: the writing thread is a whole ring behind, or was killed
+ * as a child of vfork(2). The producer increments `refused`, which each reader takes for a change
+ * of all memory.
  *
  * A reader that comes to a ticket whose producer has not finished records the ticket as open and
  * continues behind it. The producer marks the gate when it has finished, so the reader comes back.
  *
  * The ring is static: hooks may use it as long as the library is loaded, and they are removed from
  * libc before it can be unloaded. A forked child inherits a copy, which may contain slots that no
- * producer will ever finish; each costs the child what a refused producer costs.
+ * producer will ever finish; the child treats each like a refused producer.
  */
 #include "core/monitor/change/change_queue.h"
 

@@ -20,12 +20,12 @@
 
 #include <stdint.h>
 
-/* [start, end) has changed, or is about to. Whole pages, except in a notice. */
+/* [start, end) has changed, or is about to change. Whole pages, except in a notice. */
 struct change {
     uint64_t start, end;
     enum change_source source;
     bool unmapped;    /* the range was unmapped, so the kernel no longer watches it */
-    uint32_t library; /* of a notice: the monitor that got it */
+    uint32_t library; /* for notices: the monitor that got it */
 };
 
 /* Hooks and the kernel report changes of host memory only. */
@@ -47,12 +47,12 @@ void changes_push(const struct change *change);
 /* One reader's position in the queue. One thread uses it at a time. */
 struct change_reader {
     uint64_t next;    /* ticket of the first change it has not read */
-    uint64_t refused; /* the count of producers without a slot when it last looked */
+    uint64_t refused; /* `refused` at the last read */
     unsigned open_count;
-    uint64_t open[CHANGES_OPEN]; /* tickets */
+    uint64_t open[CHANGES_OPEN]; /* open tickets */
 };
 
-/* The reader gets what is pushed from now on. */
+/* Starts a reader at the next push. */
 void changes_start(struct change_reader *reader);
 
 /* Reads the next change. False: there is none, or its producer has not finished, and will mark the

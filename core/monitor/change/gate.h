@@ -7,10 +7,10 @@
  *
  * Gate pages are never unmapped or freed in any other way. So a producer of changes
  * (change_queue.h) can mark every gate at any moment, without a lock, an allocation, or
- * synchronization with threads that open and close domains. A mark that comes too late reaches a
- * gate that no domain uses, or that another domain has taken over, which then drains for nothing. A
- * producer may miss a gate that was opened after the producer began: memory registered there since
- * is memory whose unmapping had begun before, which is a mistake of the caller's program.
+ * synchronization with threads that open and close domains. A late mark reaches a gate that no
+ * domain uses, or that another domain has taken over, which then drains without need. A producer
+ * may miss a gate that was opened after the producer began. Memory registered there since was
+ * already being unmapped, which is an error of the caller's program.
  *
  *     producer:  push the change; set PENDING     --- then the kernel is asked to change memory ---
  *     domain:    set DRAINING; clear PENDING; read the queue, unpublish; clear DRAINING
@@ -20,9 +20,9 @@
  * kernel's events cannot push before the kernel proceeds; it sets READING before it reads, and
  * clears it when it has pushed what it read.
  *
- * Where the kernel counts changes (the monitor counter), no thread marks a gate before the
- * kernel proceeds: the gate has COUNTED, and a hit also compares what was counted with what is
- * pushed. gate_state() leaves COUNTED out if the two are equal.
+ * If the kernel counts changes (the monitor counter), no thread marks a gate before the kernel
+ * proceeds. Instead the gate has COUNTED, and a hit also compares the counted changes with the
+ * pushed ones. gate_state() leaves COUNTED out if both are equal.
  */
 #ifndef HMREG_CORE_MONITOR_CHANGE_GATE_H
 #define HMREG_CORE_MONITOR_CHANGE_GATE_H
@@ -36,7 +36,7 @@ enum change_source {
     CHANGE_HOOKS = 1,
     CHANGE_KERNEL = 2,
     CHANGE_NOTICE = 4,  /* the application: hmreg_invalidate() */
-    CHANGE_LOST = 8,    /* the queue, which cannot say what changed */
+    CHANGE_LOST = 8,    /* the queue, for a change of unknown memory */
     CHANGE_VENDOR = 16, /* a vendor: memory of its runtime ends, or has ended */
 };
 
@@ -44,7 +44,7 @@ enum change_source {
 struct gate_counts {
     /* The kernel stores it, with release, before it makes the change. */
     const uint64_t *made;
-    _Atomic uint64_t read; /* of these are pushed, with every gate marked that they concern */
+    _Atomic uint64_t read; /* the number pushed, with every gate marked that they concern */
 };
 
 struct gate {
@@ -68,15 +68,15 @@ struct gate {
 /* Entries of memory that the monitor watches may be stale. */
 #define GATE_CHANGES (GATE_READING | GATE_QUEUED | GATE_LOOKING | GATE_COUNTED)
 
-/* Opens a gate, which is live, for a domain of this library. NULL: no memory. */
+/* Opens a live gate for a domain of this library. NULL: no memory. */
 struct gate *gate_open(void);
 void gate_close(struct gate *gate);
 
 /* Sets GATE_LOST, until the gate is closed. */
 void gate_lose(struct gate *gate);
 
-/* Sets GATE_COUNTED, before the first range is watched that these counts are of. They stay where
- * they are until the gate is closed. NULL: clears it. */
+/* Sets GATE_COUNTED; NULL: clears it. Call it before the first range is watched with these counts.
+ * They must exist until the gate is closed. */
 void gate_count_by(struct gate *gate, const struct gate_counts *counts);
 
 /* The functions below may run anywhere: inside malloc, in a signal handler, in a child of
@@ -91,7 +91,7 @@ void gates_begin_reading(void);
 void gates_end_reading(void);
 
 /* Sets GATE_LOOKING in all gates that CHANGE_HOOKS concerns: a domain has no hits until it has
- * looked at what was loaded, and clears it. */
+ * examined the loaded code and cleared the bit. */
 void gates_begin_looking(void);
 
 static inline bool gate_counts_are_read(const struct gate_counts *counts)
@@ -101,9 +101,9 @@ static inline bool gate_counts_are_read(const struct gate_counts *counts)
     return made == atomic_load_explicit(&counts->read, memory_order_acquire);
 }
 
-/* The state, without GATE_COUNTED if every count is read. It is read again after the counts, since
- * a count that is read meanwhile marks the gate. An acquire: pairs with gate_end_drain(), before
- * which the sequences of entries that have ended were made even. */
+/* The state, without GATE_COUNTED if every count was pushed. It is read again after the counts,
+ * since a count that is pushed meanwhile marks the gate. An acquire: pairs with gate_end_drain(),
+ * before which the sequences of entries that have ended were made even. */
 static inline unsigned gate_state(const struct gate *gate)
 {
     unsigned state = atomic_load_explicit(&gate->state, memory_order_acquire);

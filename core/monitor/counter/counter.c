@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See counter.h. The kernel increments the page's `generation` before a change can be seen, and
- * writes to its ring which part of a watched range it concerns. `read` is how much of the ring has
- * been read: its ranges are in the change queue, and the gates are marked. So a look-up is valid if
- * it finds the two equal, and after that the gate live: a change that a thread can have seen is in
- * `generation`, and a change that is in `read` has marked the gate. gate_state() looks so, without
- * a system call.
+ * See counter.h. Before a change can be seen the kernel increments the page's `generation`, and
+ * writes the changed part of a watched range to its ring. `read` counts the changes read from the
+ * ring: their ranges are in the change queue, and the gates are marked. So a look-up is valid if it
+ * finds `generation` and `read` equal, and then the gate live. A change that a thread can have seen
+ * is in `generation`, and a change in `read` has marked the gate. gate_state() compares them
+ * without a system call.
  *
- * Any thread that finds the two different reads the ring (counter_monitor_sync()). The thread
+ * Any thread that finds them different reads the ring (counter_monitor_sync()). The thread
  * hmreg-monitor, which sleeps in poll(2), does so for changes after which no get comes, and so
  * wakes the reaper.
  *
@@ -47,7 +47,7 @@
 
 #define MOST_RANGES  32768u
 #define UNWATCH_MOST 64
-#define REST_NS      3000000 /* of the thread, between two readings */
+#define REST_NS      3000000 /* pause of the thread between two readings */
 
 struct counter_monitor {
     struct counter_device device;
@@ -57,11 +57,11 @@ struct counter_monitor {
     char *stop_page;
     size_t page;
     pthread_t thread;
-    pid_t task;                      /* its */
+    pid_t task;                      /* the thread's */
     struct hmreg_counter_range stop; /* the thread's watch of the stop page; end 0: none */
-    bool running;                    /* there is a thread to be joined; under sharing.h's lock */
-    bool begins;                     /* no thread has waited for its beginning; under that lock */
-    atomic_bool runs;                /* and it stays; cleared under the lock */
+    bool running;                    /* a thread must be joined; under sharing.h's lock */
+    bool begins;                     /* its begin was not awaited yet; under that lock */
+    atomic_bool runs;                /* the thread serves watches; cleared under the lock */
     atomic_bool stopping, lost;
     sem_t begun;
     struct gate_counts counts;
@@ -72,13 +72,13 @@ struct counter_monitor {
     uint32_t left_count;
 };
 
-/* The process's; NULL: no library has opened it. */
+/* The process's monitor; NULL: no library has opened it. */
 static struct counter_monitor *shared;
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
-/* With the lock held. `read` grows only when what it stands for is pushed: an acquire of it finds
- * the gates marked. */
+/* Caller holds the lock. `read` grows only after its changes are pushed: an acquire of it finds the
+ * gates marked. */
 static void read_ring(struct counter_monitor *counter)
 {
     uint64_t index = atomic_load(&counter->counts.read);
@@ -110,7 +110,8 @@ uint64_t counter_monitor_events(const struct counter_monitor *counter)
 
 /* ---- the thread -------------------------------------------------------------------------- */
 
-/* What is watched is still counted, in the page, but nothing more can be watched. */
+/* The kernel still counts changes of watched ranges in the page, but no more ranges can be
+ * watched. */
 static void lose(struct counter_monitor *counter)
 {
     if (!atomic_exchange(&counter->lost, true))
@@ -140,7 +141,8 @@ static bool try_to_read(struct counter_monitor *counter)
     return true;
 }
 
-/* The page may have been migrated, say: a slot is counted once. False: it cannot be watched. */
+/* Watches the stop page anew if its slot was counted, as by a migration: a slot counts only once.
+ * False: it cannot be watched. */
 static bool watch_stop_page(struct counter_monitor *counter)
 {
     struct hmreg_counter_range *stop = &counter->stop;
@@ -160,8 +162,8 @@ static bool watch_stop_page(struct counter_monitor *counter)
 
 #define PATIENCE 1000 /* ms */
 
-/* Waits for a count that it has not acknowledged. A stop before the stop page was watched is not
- * counted, and another file that has taken the descriptor's number would not wake the thread. */
+/* Waits for an unacknowledged count, at most PATIENCE: a stop before the stop page was watched is
+ * not counted, and another file under the descriptor's number would not wake the thread. */
 static bool await_count(struct counter_monitor *counter)
 {
     struct pollfd poller = {.fd = counter->device.file.fd, .events = POLLIN};
@@ -216,7 +218,7 @@ static int map_own_memory(struct counter_monitor *counter)
     return 0;
 }
 
-/* With sharing.h's lock held. */
+/* Caller holds sharing.h's lock. */
 static int start_thread(struct counter_monitor *counter)
 {
     struct thread_stack stack = {counter->memory, THREAD_STACK_BYTES};
@@ -239,9 +241,9 @@ static int start_thread(struct counter_monitor *counter)
     return 0;
 }
 
-/* The stop page's end is counted, also if the program has closed the descriptor, and wakes the
- * thread: an eventfd would be one more descriptor that the program may close. With sharing.h's lock
- * held. */
+/* Discards the stop page. That is counted even if the program has closed the descriptor, and wakes
+ * the thread. An eventfd would be one more descriptor that the program may close. Caller holds
+ * sharing.h's lock. */
 static void stop_thread(struct counter_monitor *counter)
 {
     if (!counter->running)
@@ -351,7 +353,7 @@ void counter_monitor_close(struct counter_monitor *counter)
 
 /* ---- watching ---------------------------------------------------------------------------- */
 
-/* With the lock held. */
+/* Caller holds the lock. */
 static uint32_t take_left(struct counter_monitor *counter, uint32_t left[UNWATCH_MOST])
 {
     uint32_t count = counter->left_count;
@@ -372,7 +374,7 @@ static int fail_watch(int rc)
     return hmreg_fail_os(-rc, "/dev/hmreg cannot watch the range");
 }
 
-/* A watch is counted before it is made, so that no rest ends the thread meanwhile. */
+/* Counts the watch before making it, so that no rest ends the thread meanwhile. */
 static void count_watch(struct counter_monitor *counter)
 {
     pthread_mutex_lock(&counter->lock);
@@ -460,7 +462,7 @@ void counter_monitor_unwatch(struct counter_monitor *counter, uint64_t start_add
 
 /* ---- resting ----------------------------------------------------------------------------- */
 
-/* A thread that has not begun does not rest: nothing waits for it here. */
+/* A thread that has not begun does not rest: waiting for its begin is not allowed here. */
 static bool may_rest(struct counter_monitor *counter)
 {
     bool may;
@@ -476,7 +478,7 @@ static bool may_rest(struct counter_monitor *counter)
     return may;
 }
 
-/* Unwatches what is left, the stop page too. */
+/* Unwatches the remaining slots, the stop page's too. */
 static void leave_all(struct counter_monitor *counter)
 {
     uint32_t left[UNWATCH_MOST], count;

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define PATH   "/dev/hmreg"
-#define FEWEST 512u /* slots that are worth while */
+#define FEWEST 512u /* fewest slots worth using */
 
 static int fail_open(int error)
 {
@@ -26,7 +26,7 @@ static int fail_open(int error)
     return hmreg_fail_os(error, "counter: " PATH " cannot be opened");
 }
 
-/* A signal interrupts it (mm_take_all_locks()). */
+/* Retries: a signal interrupts the call (mm_take_all_locks()). */
 static int ask_for(int fd, struct hmreg_counter_setup *setup)
 {
     int rc;
@@ -92,8 +92,7 @@ int counter_device_update(const struct counter_device *device, const uint32_t *u
     return ioctl(device->file.fd, HMREG_COUNTER_UPDATE, &update) ? -errno : 0;
 }
 
-/* If the kernel may be writing that place of the ring again, the entry says nothing, and any range
- * may have changed. */
+/* If the kernel may have overwritten the entry, it is lost, and all memory counts as changed. */
 uint64_t counter_device_read(const struct counter_device *device, uint64_t index)
 {
     const char *page = (const char *)device->page;
@@ -131,7 +130,7 @@ int counter_device_open(uint32_t most, struct counter_device *out)
     struct counter_device made = {.file = {.fd = -1}};
     int fd = -1, rc;
 
-    /* Where there is none, a lack of descriptors does not matter. */
+    /* Without the device a lack of descriptors does not matter. */
     if (counter_device_is_there())
         fd = high_fd(open(PATH, O_RDWR | O_CLOEXEC));
     if (fd < 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * /dev/hmreg, the device of the kernel module hmreg_counter (kernel/counter/hmreg_counter.h): its
- * descriptor, and the page by which the kernel tells what it has counted.
+ * descriptor, and the page in which the kernel counts.
  */
 #ifndef HMREG_CORE_MONITOR_COUNTER_DEVICE_H
 #define HMREG_CORE_MONITOR_COUNTER_DEVICE_H
@@ -17,9 +17,9 @@
 struct counter_device {
     struct owned_fd file;
     const uint64_t *made;   /* how many changes were counted */
-    const uint64_t *counts; /* by slot: how often it was counted */
+    const uint64_t *counts; /* count of each slot */
     uint32_t slots;
-    const struct hmreg_counter_page *page; /* no child of a fork has it */
+    const struct hmreg_counter_page *page; /* not inherited by forked children */
     size_t bytes;
 };
 
@@ -34,9 +34,9 @@ bool counter_device_is_there(void);
  * -ENOMEM; -EBADF or another: the descriptor is not the device. Not recorded. */
 int counter_device_update(const struct counter_device *device, const uint32_t *unwatch,
                           uint32_t count, struct hmreg_counter_range *watch);
-/* Pushes what was counted as number `index`, and perhaps what follows. Returns the next. */
+/* Pushes the change with number `index`, and perhaps later ones. Returns the next number. */
 uint64_t counter_device_read(const struct counter_device *device, uint64_t index);
-/* Before poll(2) again: the counts so far were seen. */
+/* Acknowledges the counts so far. Call before poll(2) again. */
 bool counter_device_acknowledge(const struct counter_device *device);
 
 #endif

@@ -11,7 +11,7 @@ struct slot {
     uint32_t next;
 };
 
-/* Slots are written when a range enters them: until then those of calloc() take no memory. */
+/* Untouched slots of calloc() cost no physical memory. */
 bool slots_open(struct slots *slots, uint32_t number, const uint64_t *counts)
 {
     slots->counts = counts;

@@ -21,10 +21,10 @@ static int look_for_mark(const struct module *module, void *arg)
         {"__msan_init", "MemorySanitizer"},
         {"__lsan_init", "LeakSanitizer"},
         {"__memprof_init", "MemProf"},
-        /* Of every allocator that is made of the sanitizers' parts: Scudo's up to LLVM 14,
-         * DataFlowSanitizer's. */
+        /* Exported by every allocator made of the sanitizers' parts: Scudo up to LLVM 14,
+         * DataFlowSanitizer. */
         {"__sanitizer_get_current_allocated_bytes", "the sanitizers' allocator"},
-        {"_cgo_topofstack", "a Go runtime"}, /* also where the linker was to leave no note */
+        {"_cgo_topofstack", "a Go runtime"}, /* present even if the linker writes no note */
     };
     struct bypass *bypass = arg;
 

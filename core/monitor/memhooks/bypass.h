@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What is known, by its marks, to change mappings past every hook in libc: a sanitizer's runtime,
- * a Go runtime.
+ * Finds runtimes that change mappings past every hook in libc, by their marks: a sanitizer's, Go's.
  */
 #ifndef HMREG_CORE_MONITOR_MEMHOOKS_BYPASS_H
 #define HMREG_CORE_MONITOR_MEMHOOKS_BYPASS_H
 
-/* Returns its usual name. *file: where it is, valid as long as that file is loaded. NULL: none is
- * known. */
+/* Returns the runtime's usual name. *file: its file, valid while that is loaded. NULL: none was
+ * found. */
 const char *bypass_find(const char **file);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * All that memhooks needs to know of the processor: what a stub looks like; core/patch has the
- * rest. hook_x86_64.c and hook_arm64.c implement this contract; on any other processor
- * code_refusal() says that there is none, and no stub is made.
+ * The processor's form of a stub; core/patch has the rest of what memhooks needs. hook_x86_64.c and
+ * hook_arm64.c implement this contract. On any other processor code_refusal() refuses, and no stub
+ * is made.
  */
 #ifndef HMREG_CORE_MONITOR_MEMHOOKS_HOOK_ARCH_H
 #define HMREG_CORE_MONITOR_MEMHOOKS_HOOK_ARCH_H

@@ -101,7 +101,7 @@ __asm__(".pushsection .rodata\n"
         "  tbnz w3, #11, 8f\n" /* and what the dynamic linker maps (MAP_DENYWRITE) */
         "6: tbz w3, #4, 7f\n"  /* MAP_FIXED */
         "  tbz w3, #5, 2f\n"   /* of a file, */
-        "  tbnz w3, #18, 2f\n" /* or MAP_HUGETLB: longer than it says */
+        "  tbnz w3, #18, 2f\n" /* or MAP_HUGETLB: longer than `length` */
         "  b 1f\n"
         "5: cmp w2, #102\n" /* 4 DONTNEED, 8 FREE, 9 REMOVE, 24 DONTNEED_LOCKED, 102 GUARD */
         "  b.eq 1f\n"

@@ -38,7 +38,7 @@
 static _Atomic(struct hook_state *) state;
 static _Atomic uint64_t page_size;
 static _Atomic uint64_t calls, loads;
-static _Atomic uint64_t linker_mapped; /* a note of what the dynamic linker has mapped last */
+static _Atomic uint64_t linker_mapped; /* note of the dynamic linker's last mapping */
 
 void hook_call_begin(struct hook_state *hooks, uint64_t page)
 {
@@ -106,10 +106,10 @@ void hook_call_push_all(void)
 
 /* ---- calls that never end --------------------------------------------------------------- */
 
-/* Asks the kernel, as the memory may be unmapped, to compare it with a value: by futex(2), which
- * every program may call, and which waits for nothing and wakes nothing here. Returns 0 if it is
- * the same, -EAGAIN if not. A page that is not resident is not touched: the program may serve its
- * fault (userfaultfd), perhaps on this thread. */
+/* Lets the kernel compare memory with a value, since the memory may be unmapped. futex(2) is
+ * permitted to every program, and here waits for nothing and wakes nothing. Returns 0 if they are
+ * equal, else -EAGAIN. A page that is not resident is not touched: the program may serve its fault
+ * (userfaultfd), perhaps on this thread. */
 static long compare(uint64_t address, uint32_t value)
 {
     uint64_t page = atomic_load(&page_size);
@@ -124,9 +124,9 @@ static long compare(uint64_t address, uint32_t value)
                        value);
 }
 
-/* Has the call's mark gone from its stack? The thread of a call that is under way uses no stack
- * above the frame or in it, on whatever stack its handlers run, and the stub writes the mark only
- * where the call itself leaves it alone; so where the mark is gone, the call is. */
+/* Has the call's mark gone from its stack? While a call is under way its thread uses no stack in or
+ * above the frame, whatever stack its handlers run on, and the stub writes the mark only where the
+ * call itself does not change it. So if the mark is gone, the call has ended. */
 static bool is_gone(uint64_t stack, uint64_t number)
 {
     long rc = compare(stack + HOOK_FRAME_MARKED, (uint32_t)number);
@@ -135,8 +135,8 @@ static bool is_gone(uint64_t stack, uint64_t number)
     return rc == -EAGAIN;
 }
 
-/* The number is read first. Numbers do not recur: if it can be taken, it was the frame's all the
- * time, and the stack that was read meanwhile is that of the same call. */
+/* Reads the number first. Numbers do not recur: if the number can be taken, the frame had it all
+ * the time, and the stack read meanwhile belongs to that call. */
 static void end_if_gone(struct hook_state *hooks, struct hook_frame *frame)
 {
     uint64_t number = atomic_load(&frame->number), stack = atomic_load(&frame->stack);
@@ -156,7 +156,7 @@ void hook_call_end_abandoned(struct hook_state *hooks)
 
 /* ---- calls ------------------------------------------------------------------------------ */
 
-/* The kernel takes an int: whatever is in the register's upper half. */
+/* The kernel takes an int and ignores the register's upper half. */
 static bool throws_away(uint64_t arg)
 {
     int advice = (int)arg;
@@ -240,10 +240,11 @@ static void on_brk(uint64_t end)
         push(end, now - end);
 }
 
-/* If the kernel does not tell the segment's size, it may be any. */
+/* If the kernel does not report the segment's size, it may be any. */
 static void on_shmat(const uint64_t *args)
 {
-    struct shmid_ds segment = {.shm_segsz = SIZE_MAX}; /* if a policy answers for the kernel */
+    struct shmid_ds segment = {.shm_segsz = SIZE_MAX}; /* the stack's content, if a policy answers
+                                                        * for the kernel */
     uint64_t start = args[1], len = UINT64_MAX;
 
     if (!(args[2] & SHM_REMAP))
@@ -256,8 +257,8 @@ static void on_shmat(const uint64_t *args)
 
 #define SOME 8 /* ranges read at once */
 
-/* Reads the ranges as the kernel will. Where they cannot be read so (a policy forbids it, or the
- * memory that they lie in), or are more than the kernel takes, all memory counts as changed. */
+/* Reads the ranges as the kernel will. All memory counts as changed if they cannot be read so (a
+ * policy or their memory forbids it), or are more than the kernel takes. */
 static void on_process_madvise(const uint64_t *args)
 {
     long self = kernel_call(SYS_getpid, 0, 0, 0, 0, 0, 0);

@@ -14,7 +14,7 @@
  *
  * A second system call in one of libc's functions, in another form, is not hooked: glibc 2.41's
  * mmap(2) on x86-64 has one, for executable memory at an address that the kernel chooses
- * (prefer_map_32bit_exec), which replaces no mapping. unit_memhooks_sites checks that each entry in
+ * (prefer_map_32bit_exec). It replaces no mapping. unit_memhooks_sites checks that each entry in
  * this machine's libc is hooked, or lists the reason why not.
  */
 #include "core/monitor/memhooks/hook_sites.h"
@@ -185,7 +185,7 @@ static int find_behind_jump(struct hook_sites *sites, const struct wanted *wante
     return rc;
 }
 
-/* must: it is libc's. stays: it is never unloaded. */
+/* must: it is libc's function. stays: its file is never unloaded. */
 static int find_in_function(struct hook_sites *sites, const struct wanted *wanted,
                             const struct text *text, bool must, bool stays)
 {
@@ -270,8 +270,8 @@ static int look_into(const struct module *module, void *arg)
     return rc;
 }
 
-/* A function that no file exports: the program's own, or one of a statically linked libc. must: as
- * in find_in_function(). */
+/* Searches a function that no file exports: the program's own, or of a statically linked libc.
+ * must: as in find_in_function(). */
 static int find_resolved(struct hook_sites *sites, const struct wanted *wanted, bool must)
 {
     struct text text = {{.file = ""}, false};
@@ -287,7 +287,7 @@ static int find_resolved(struct hook_sites *sites, const struct wanted *wanted, 
 }
 
 /* dlclose(3) unmaps by the dynamic linker's own munmap, which has no symbol; dlopen(3) maps code,
- * which may change mappings, by its mmap. All of its text is searched, once for both. */
+ * which may change mappings, by its mmap. All of the linker's text is searched, once for both. */
 static int find_linkers(struct hook_sites *sites)
 {
     static const struct wanted calls[] = {{"munmap", 0, SYS_munmap, false},

@@ -31,7 +31,7 @@ struct hook_start {
 
 struct hook_sites {
     size_t count, starts, others;
-    const uint8_t *other[HOOK_OTHERS_MAX]; /* code of other libraries that jumps lead to */
+    const uint8_t *other[HOOK_OTHERS_MAX]; /* code of other libraries that is the target of jumps */
     struct hook_site site[HOOK_SITES_MAX];
     struct hook_start start[HOOK_SITES_MAX];
 };

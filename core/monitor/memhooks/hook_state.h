@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What stubs read: the process's table of watched memory.
+ * The process's table of watched memory, which stubs read.
  */
 #ifndef HMREG_CORE_MONITOR_MEMHOOKS_HOOK_STATE_H
 #define HMREG_CORE_MONITOR_MEMHOOKS_HOOK_STATE_H
@@ -18,8 +18,8 @@
  * ours is read from the thread's stack then. */
 struct hook_frame {
     _Atomic uint64_t stack;  /* the stub's stack pointer; 0: free */
-    _Atomic uint64_t number; /* of the call, which its frame on the stack repeats as long as it is
-                                under way; 0: not known yet, or ended */
+    _Atomic uint64_t number; /* the call's number, repeated on its stack while it is under way; 0:
+                              * unknown yet, or ended */
 };
 
 #define HOOK_FRAMES       1024

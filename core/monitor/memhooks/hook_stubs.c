@@ -41,8 +41,8 @@ static int seal_islands(void)
 
 /* ---- one hooked site -------------------------------------------------------------------- */
 
-/* A site with its stub. Kept for ever, as the stub is, and reused when the site's instruction is
- * the same again. */
+/* A site with its stub. Kept for ever, like the stub, and reused when the site again has the
+ * instruction that the stub replaced. */
 struct hooked {
     const char *function;
     const uint8_t *stub;
@@ -59,7 +59,7 @@ static struct hook_start starts[HOOK_SITES_MAX];
 static size_t start_count;
 static bool failed; /* the last hook_stubs_install() failed */
 
-/* What hook_stubs_look_whole() compares: sites and beginnings. While another thread rewrites it,
+/* Sites and beginnings, for hook_stubs_look_whole() to compare. While another thread rewrites it,
  * some old and some new elements are compared; each of them was valid together with the others of
  * its generation. */
 static struct {
@@ -113,9 +113,9 @@ static bool leads_to_ours(struct hooked *hook)
     return true;
 }
 
-/* Does its stub do for the site as it is now? A stub that leaves to what it replaced does for that
- * only. A branch that is not reached matters to none: it is what another copy, or this one, has
- * left there. In a forked child our own branch is in place already. */
+/* Does the hook's stub fit the site as it is now? A stub that continues at the instruction it
+ * replaced fits that instruction only. A branch in a pad that is not reached does not matter:
+ * another copy or this one has left it. In a forked child our own branch is in place already. */
 static bool fits(struct hooked *hook, const struct syscall_site *site)
 {
     const struct patch *patch = &hook->patch;
@@ -167,7 +167,7 @@ static int add_hooked(const struct hook_site *site, struct hook_state *state)
 
 /* ---- all sites -------------------------------------------------------------------------- */
 
-/* Makes a stub for each site that has none. */
+/* Makes stubs for sites without one. */
 static int make_stubs(const struct hook_sites *sites, struct hook_state *state)
 {
     int rc = 0;
@@ -187,7 +187,7 @@ void hook_stubs_mend(void)
             patch_mend(&hooked[i].patch, &text);
 }
 
-/* In the order of addresses, in which it costs least to change them. */
+/* Sorts by address: changing sites in this order costs least. */
 static void insert(struct patch *patches[], size_t count, struct patch *patch)
 {
     for (; count && patches[count - 1]->at > patch->at; count--)
@@ -292,7 +292,7 @@ static int fail_placing(const struct hooked *hook)
                       hook->function, strerror(error));
 }
 
-/* What lies in a pad that is not reached is overwritten. */
+/* A branch in a pad that is not reached is overwritten. */
 static int place(struct hooked *const hooks[], size_t count)
 {
     struct code_text text = {.start = 0};
@@ -382,9 +382,10 @@ bool hook_stubs_look_whole(void)
     return count;
 }
 
-/* How long threads have to leave the hook: yields, then pauses of 1 ms. A thread that is stopped in
- * it may stay longer: unloading the library is unsafe then. One that jumped out of it never leaves:
- * as many as stayed the last time get few pauses. */
+/* The time that threads get to leave the hook: yields, then pauses of 1 ms. A thread that is
+ * stopped in the hook may stay longer; then unloading the library is unsafe. A thread that jumped
+ * out of the hook never leaves it: if no more threads stay than the last time, few pauses are
+ * made. */
 #define LEAVE_YIELDS 1000
 #define LEAVE_PAUSES 400
 #define FEW_PAUSES   20

@@ -30,8 +30,8 @@ bool hook_stubs_have(const struct hook_sites *sites);
  * hook_stubs_are_whole() can decide, and while the code changes. */
 bool hook_stubs_look_whole(void);
 
-/* Where a tracer has set a probe on an instruction that we replaced, or has removed one, makes the
- * bytes behind its first one the file's: the instruction is whole without the probe. */
+/* If a tracer has set or removed a probe on an instruction that we replaced, restores the bytes
+ * behind the first one from the file, so that the instruction is whole without the probe. */
 void hook_stubs_mend(void);
 
 /* Restores the sites, and returns when no thread is, or will be, in the hook. A site that other

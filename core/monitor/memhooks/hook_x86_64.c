@@ -231,9 +231,10 @@ __asm__(".pushsection .rodata\n"
         "hook_if_range\n"
         "hook_end munmap, 0, 1\n"
 
-        /* Private anonymous memory where the kernel puts it leaves what threads know of mappings
-         * true. The hook reports code from a file in any case, and what the dynamic linker maps.
-         * Only what is neither of a file nor MAP_HUGETLB is as long as it says. */
+        /* A mapping of private anonymous memory at an address that the kernel chooses changes no
+         * existing mapping. The hook reports code from a file, and mappings of the dynamic linker,
+         * in any case. Only the length of mappings without a file and without MAP_HUGETLB is
+         * exact. */
         "hook_begin mmap\n"
         "testb $4, %dl\n" /* PROT_EXEC */
         "jnz 4f\n"
@@ -373,7 +374,7 @@ static void write_instruction(uint8_t *to, const struct syscall_site *site)
     }
 }
 
-/* The same where the stub has moved the stack pointer, in eight bytes. */
+/* This instruction in eight bytes, for a moved stack pointer. */
 static void write_in_frame(uint8_t *to, const struct syscall_site *site)
 {
     static const uint8_t fetch[8] = {0x4c, 0x8b, 0x8c, 0x24, 8 + 160}; /* mov 168(%rsp),%r9 */
@@ -385,7 +386,7 @@ static void write_in_frame(uint8_t *to, const struct syscall_site *site)
         memcpy(to, fetch, sizeof(fetch));
 }
 
-/* Where a stub continues: behind the `syscall`, or at it. */
+/* The address where a stub continues: behind the `syscall`, or at it. */
 static const uint8_t *address_behind(const struct syscall_site *site)
 {
     return site->via ? site->via + CODE_SHORT : site->at + CODE_BRANCH + CODE_SHORT;
@@ -393,7 +394,7 @@ static const uint8_t *address_behind(const struct syscall_site *site)
 
 #define LEAVE 12 /* bytes behind label 5 */
 
-/* For a call that is not counted. */
+/* Ends the stub of a call that is not counted. */
 static bool write_leave(uint8_t *to, const struct syscall_site *site)
 {
     uint8_t *back = to + CODE_BRANCH;

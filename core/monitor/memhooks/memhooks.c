@@ -24,13 +24,14 @@
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct {
-    _Atomic uint64_t epoch; /* of the process that installed the hooks; 0: none */
+    _Atomic uint64_t epoch; /* epoch of the process that installed the hooks; 0: none */
     struct hook_state *state;
     unsigned users;                 /* under open_lock */
-    struct modules_count looked_at; /* the files that the last look saw; under open_lock */
-    /* The number of loads that the last look saw, and one; by name (1) and else (0). 0: none. */
+    struct modules_count looked_at; /* the files at the last look; under open_lock */
+    /* 1 + the number of loads at the last look, for looks by name (1) and others (0). 0: no look.
+     */
     _Atomic uint64_t looked[2];
-    atomic_bool walked; /* no file is mapped that was before the hooks, and is in no list */
+    atomic_bool walked; /* all files mapped before the hooks were installed are listed */
 } hooks;
 
 /* ---- open and close --------------------------------------------------------------------- */
@@ -80,7 +81,7 @@ static int start(const struct hook_sites *sites, uint64_t epoch, const struct mo
     return rc;
 }
 
-/* Nothing is known to change mappings past the hooks? */
+/* 0: no code is known that changes mappings past the hooks. */
 static int check_bypass(void)
 {
     const char *file = "", *what = bypass_find(&file);
@@ -97,7 +98,8 @@ static int fail_unsettled(void)
     return hmreg_fail(-EBUSY, "memhooks: the dynamic linker is just loading or unloading files");
 }
 
-/* Has the linker entered what it mapped last? Without hooks in this process that is not known. */
+/* Has the linker listed the file that it mapped last? Without hooks in this process that is
+ * unknown. */
 static bool has_entered(void)
 {
     uint64_t note = process_is(atomic_load(&hooks.epoch)) ? hook_call_linker_mapped() : 0;
@@ -121,7 +123,7 @@ static int check_settled(struct modules_count *now)
 
 #define UNLISTED_MOST 4096 /* looks in a row: each reads the list of mappings */
 
-/* Code that stays unlisted is not the linker's: what has mapped it may have a libc of its own. */
+/* Code that stays unlisted was not mapped by the linker: its loader may have a libc of its own. */
 static int check_unlisted(void)
 {
     static atomic_uint looks;
@@ -136,7 +138,8 @@ static int check_unlisted(void)
                                          "does not know; use userfaultfd or import");
 }
 
-/* A file that was being loaded when the hooks were installed is known by its mapping only. */
+/* Checks for files that were being loaded when the hooks were installed: only their mappings show
+ * them. */
 static int check_walked(void)
 {
     int rc = atomic_load(&hooks.walked) ? 0 : check_unlisted();
@@ -146,8 +149,8 @@ static int check_walked(void)
     return rc;
 }
 
-/* Looking took place before the hooks were in place. It need not be repeated if no file came
- * meanwhile: one that comes from now on is noticed. */
+/* The look took place before the hooks were installed. It need not be repeated if no file was
+ * loaded meanwhile: files loaded from now on are noticed. */
 static void take_first_look(bool asked, const struct modules_count *before)
 {
     uint64_t seen = hook_call_loads();
@@ -290,9 +293,9 @@ uint64_t memhooks_loads(void)
     return hook_call_loads();
 }
 
-/* Was a file unloaded since the last look, of those loaded since then? It may have changed memory
- * past the hooks, and cannot be looked at any more. Which file was unloaded is not known: any one
- * counts. seen: before this look looked for those that do so; now: after. */
+/* Was a file loaded and unloaded since the last look? It may have changed memory past the hooks,
+ * and cannot be searched any more. The counts do not tell which file was unloaded: any one counts.
+ * seen: counts before this look's search; now: after it. */
 static bool has_missed_one(const struct modules_count *seen, const struct modules_count *now)
 {
     struct modules_count before;
@@ -304,7 +307,8 @@ static bool has_missed_one(const struct modules_count *seen, const struct module
     return now->added != before.added && now->added - before.added != now->listed - before.listed;
 }
 
-/* By name: whatever is loaded, the hooks stay. So what such a look saw does not count for others.
+/* asked: memhooks was chosen by name, and stays whatever is loaded. Such a look searches less, so
+ * it does not count for others.
  */
 int memhooks_look(bool asked, uint64_t *seen)
 {
@@ -321,7 +325,7 @@ int memhooks_look(bool asked, uint64_t *seen)
     if (!asked) {
         rc = check_bypass();
         if (rc == -EBUSY)
-            return rc; /* before what it looks at counts as looked at */
+            return rc; /* return before the files count as searched */
         (void)modules_are_settled(&now);
         if (has_missed_one(&before, &now))
             change_all();
@@ -344,8 +348,7 @@ uint64_t memhooks_calls(void)
 
 /* ---- counted calls ---------------------------------------------------------------------- */
 
-#define LOOKS_EACH                                                                                 \
-    16 /* questions, of those that find calls under way: to look costs a microsecond */
+#define LOOKS_EACH 16 /* questions that find calls under way; each look costs a microsecond */
 
 /* `ended` is read first. It never exceeds `begun`, so if the two are equal, no call was under way
  * when `ended` was read, and none began until `begun` was read. */

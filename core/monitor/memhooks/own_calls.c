@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See own_calls.h. What is known of the files lies on pages that are wiped in a forked child, which
- * searches anew: a thread that it does not have may have been searching.
+ * See own_calls.h. The results of searches lie on pages that the kernel wipes in a forked child.
+ * The child searches anew: a thread of the parent may have been searching.
  */
 #include "core/monitor/memhooks/own_calls.h"
 
@@ -21,18 +21,18 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SEGMENTS_MOST 4094                /* with the rest of struct known, whole pages */
-#define PIECE         ((uint64_t)1 << 20) /* of code, whose residency is asked at once */
+#define SEGMENTS_MOST 4094                /* struct known fills whole pages */
+#define PIECE         ((uint64_t)1 << 20) /* bytes of code for one mincore(2) */
 #define PAGE_LEAST    4096
 
 /* An executable segment. */
 struct segment {
     uint64_t key;  /* see key_of() */
-    uint64_t done; /* bytes that are searched */
+    uint64_t done; /* bytes searched */
 };
 
 struct known {
-    _Atomic uint64_t loads; /* of the process, when all was searched last; 0: never */
+    _Atomic uint64_t loads; /* the process's count of loads when all was searched last; 0: never */
     atomic_bool busy;       /* a thread is searching */
     unsigned count;
     struct segment segment[SEGMENTS_MOST];
@@ -47,16 +47,17 @@ struct search {
     uint64_t left; /* bytes that may still be read with the lock of the linker's lists held */
     uint64_t loads;
     unsigned segments;
-    unsigned next; /* in known->segment, of the next segment, if they are loaded as before */
+    unsigned next; /* index in known->segment of the next segment, if the files are loaded in the
+                    * same order */
     bool unfinished;
-    struct inlined_call call; /* at: NULL: none was found */
-    uint64_t offset;          /* of the call, as the file counts addresses */
-    char name[256];           /* of its file, "": the program */
+    struct inlined_call call; /* at NULL: no call was found */
+    uint64_t offset;          /* the call's address in its file */
+    char name[256];           /* name of its file; "": the program */
 };
 
 /* ---- files that change only what they have mapped themselves ------------------------------- */
 
-/* An application registers none of what they change (docs/monitors.md). */
+/* Files whose own calls change only memory that no application registers (docs/monitors.md). */
 static const char *const names_of_such[] = {
     /* rings, rings of buffers' descriptors; programs that contain liburing */
     "liburing", "ceph-osd", "ceph-bluestore-tool", "ceph-objectstore-tool",
@@ -140,14 +141,14 @@ static enum verdict search_run(struct search *search, uint64_t start, uint64_t e
 
 /* ---- what may be read --------------------------------------------------------------------- */
 
-/* May the process read it? Of an action that does not exist the kernel reads the set first. The
- * program may have made code executable only. */
+/* May the process read the address? The program may have made code execute-only. With an invalid
+ * action the kernel still reads the set, and fails with EFAULT if it cannot. */
 static bool is_readable(uint64_t at)
 {
     return kernel_call(SYS_rt_sigprocmask, -1, (long)(at & ~UINT64_C(7)), 0, 8, 0, 0) != -EFAULT;
 }
 
-/* Sets a byte for each page; false: a part is not mapped. Where the kernel refuses to answer, all
+/* Sets a byte for each page; false: a part is not mapped. If the kernel refuses to answer, all
  * pages count as resident. */
 static bool ask_residency(uint64_t start, uint64_t end, unsigned char *resident, size_t pages)
 {
@@ -158,7 +159,7 @@ static bool ask_residency(uint64_t start, uint64_t end, unsigned char *resident,
     return rc != -ENOMEM;
 }
 
-/* The page before belongs to it: its last bytes may begin a call. */
+/* Also searches the page before: its last bytes may begin a call. */
 static enum verdict search_piece(struct search *search, uint64_t text, uint64_t start, uint64_t end)
 {
     unsigned char resident[PIECE / PAGE_LEAST + 2];
@@ -208,7 +209,7 @@ static bool mix_build_id(uint64_t *hash, const char *notes, size_t size)
     return false;
 }
 
-/* What identifies the segment's bytes: the build ID; without one, the place in memory as long as no
+/* Identifies the segment's bytes: by the build ID; without one, by the place in memory while no
  * file is unloaded. */
 static uint64_t key_of(const struct dl_phdr_info *file, const ElfW(Phdr) * segment)
 {
@@ -305,7 +306,7 @@ static struct known *known_files(void)
         return made;
     made = hook_state_wiped(sizeof(*made));
     if (made && !atomic_compare_exchange_strong(&at, &other, made))
-        made = other; /* what was made stays: it is never used */
+        made = other; /* the mapping stays unused */
     return made;
 }
 
@@ -341,7 +342,7 @@ static int search_some(struct known *known, const struct hook_sites *hooked, boo
     return rc;
 }
 
-/* The lock of the linker's lists is not held for long. */
+/* Holds the lock of the linker's lists for a short time only. */
 static int search_files(struct known *known, const struct hook_sites *hooked, size_t most,
                         bool *found)
 {
@@ -358,8 +359,8 @@ static int count_loads(struct dl_phdr_info *any, size_t size, void *loads)
     return 1;
 }
 
-/* Has no file been loaded since all were searched? Then no thread needs to search, and a get is not
- * uncached because another thread looks too. */
+/* Has no file been loaded since all were searched? Then no thread needs to search, and gets stay
+ * cached while another thread searches. */
 static bool is_all_searched(struct known *known)
 {
     uint64_t loads = 0;
@@ -368,7 +369,7 @@ static bool is_all_searched(struct known *known)
     return loads && atomic_load(&known->loads) == loads;
 }
 
-/* Which calls are hooked is asked only where one is found: that takes the linker's locks. */
+/* Finds the hooked calls only once a call was found: that takes the linker's locks. */
 int own_calls_check(size_t most)
 {
     struct known *known = known_files();

@@ -13,13 +13,13 @@
 
 #include <stddef.h>
 
-/* How many bytes of code a look searches at most. */
+/* The most bytes of code that one look searches. */
 #define OWN_CALLS_EACH ((size_t)64 << 20)
 
-/* Searches what is loaded and not searched yet, `most` bytes at most, rounded up to 1 MiB. 0: all
- * is searched, and no call matters: none was found, it is hooked, or its file changes only what it
- * has mapped itself. -EBUSY: call again: code is left, or another thread is searching. -EOPNOTSUPP:
- * a file changes mappings by calls of its own; the error text names it and the call. -ENOMEM. */
+/* Searches loaded code that was not searched yet, `most` bytes at most, rounded up to 1 MiB. 0: all
+ * is searched, and no call matters: none was found, it is hooked, or its file changes only its own
+ * mappings. -EBUSY: call again: code is left, or another thread is searching. -EOPNOTSUPP: a file
+ * changes mappings by calls of its own; the error text names it and the call. -ENOMEM. */
 int own_calls_check(size_t most);
 
 #endif

@@ -34,7 +34,7 @@
 #endif
 
 #define EVENTS (UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_UNMAP)
-/* User-mode faults only: all that an unprivileged process may have, and no fault is taken. */
+/* User-mode faults only: an unprivileged process may have no others, and no fault is ever taken. */
 #define FLAGS (O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY)
 #define PIECE (1ull << 30) /* bytes unregistered by one ioctl, which locks the address space */
 
@@ -59,7 +59,8 @@ void uffd_leave_own(int fd, uint64_t start, uint64_t end, void (*between)(void *
     for (uint64_t at = start, next; at < end; at = next) {
         next = (at / PIECE + 1) * PIECE;
         next = next < end ? next : end;
-        if (uffd_unwatch(fd, at, next) && next < end) /* a piece is a mapping more, of the most */
+        if (uffd_unwatch(fd, at, next) && next < end) /* each piece adds a mapping, and their number
+                                                       * is limited */
             uffd_unwatch(fd, at, next = end);
         if (between)
             between(arg);
@@ -74,8 +75,8 @@ bool uffd_leave(int fd, uint64_t start, uint64_t end, void (*between)(void *arg)
     return true;
 }
 
-/* There is no direct query. A copy to unwatched memory is refused for that reason (ENOENT), before
- * the kernel finds that the source cannot be read (EFAULT). Nothing is ever copied. */
+/* There is no direct query. The kernel refuses a copy to unwatched memory (ENOENT) before it finds
+ * that the source cannot be read (EFAULT). Nothing is ever copied. */
 int uffd_ask_watched(int fd, uint64_t addr, uint64_t page_size)
 {
     void *from = mmap(NULL, page_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -21,15 +21,15 @@ int uffd_open(bool by_name, struct owned_fd *out);
  * watched; -EBUSY, memory registered with another userfaultfd. */
 int uffd_watch(int fd, uint64_t start, uint64_t end);
 int uffd_unwatch(int fd, uint64_t start, uint64_t end);
-/* Unregisters a range in pieces, since the kernel walks its pages with the address space locked;
- * after each it calls between(), unless that is NULL. Registers the range first, which another
- * userfaultfd's memory refuses. False: it does, or cannot be watched, and all stays as it was. */
+/* Unregisters a range in pieces, since the kernel walks its pages with the address space locked.
+ * Calls between() after each piece, unless it is NULL. Registers the range first: that fails for
+ * memory of another userfaultfd. False: it failed, and nothing has changed. */
 bool uffd_leave(int fd, uint64_t start, uint64_t end, void (*between)(void *arg), void *arg);
-/* The same without registering it first: for memory of which the kernel unregisters our own alone
- * (uffd_is_strict()). Where nothing is registered, nothing changes. */
+/* Unregisters without registering first: for kernels that unregister only our own memory
+ * (uffd_is_strict()). Memory that is not registered stays as it is. */
 void uffd_leave_own(int fd, uint64_t start, uint64_t end, void (*between)(void *arg), void *arg);
-/* Does the kernel refuse to unregister what another userfaultfd has registered, as Linux 6.17 does?
- * by_name: as for uffd_open(), which opened fd. */
+/* Does the kernel refuse to unregister another userfaultfd's memory, as Linux 6.17 does? by_name:
+ * as for uffd_open(), which opened fd. */
 bool uffd_is_strict(int fd, bool by_name);
 /* 0: the page at addr is watched, by this userfaultfd or another; -ENOENT: it is not; -EAGAIN: a
  * change is under way. Any other value: unknown. */

@@ -3,8 +3,8 @@
  * See userfault.h. Pages are registered for write protection and never protected: no fault is ever
  * taken, only the events matter.
  *
- * What the kernel does: a thread that unmaps or moves watched memory first changes the mappings,
- * then queues an event and sleeps until the event is read (for MADV_DONTNEED and the like it sleeps
+ * In the kernel a thread that unmaps or moves watched memory first changes the mappings, then
+ * queues an event and sleeps until the event is read (for MADV_DONTNEED and the like it sleeps
  * first and discards the pages afterwards). From before the change until that thread continues, the
  * userfaultfd is "changing" in the kernel, and its ioctls answer EAGAIN. Other threads do not
  * sleep: one may have new memory at the old address before the event is even queued.
@@ -57,10 +57,12 @@
 #include <unistd.h>
 
 #define SETTLE_NS    20000 /* in ns; an event takes about 100 us */
-#define SETTLE_TRIES 5000  /* with the overhead of sleeping, some tenths of a second */
+#define SETTLE_TRIES 5000  /* with the overhead of sleeping, tenths of a second */
 #define BATCH        16    /* events read at once */
-#define ASK_TRIES    10    /* whether memory is watched, while others change what is */
-#define PAUSE_MS     1     /* for an event, which may come at once */
+#define ASK_TRIES                                                                                  \
+    10             /* tries to ask whether memory is watched, while other threads change           \
+                    * mappings */
+#define PAUSE_MS 1 /* pause between looks for an event */
 
 struct userfault {
     struct owned_fd file;
@@ -74,16 +76,16 @@ struct userfault {
     _Atomic uint64_t events;
     pthread_mutex_t client_lock;
     struct userfault_client *clients;
-    pthread_mutex_t lock; /* guards what follows */
-    atomic_bool runs;     /* the thread does, or is still to be joined */
-    bool begins;          /* it was started, and no thread has waited for its beginning */
+    pthread_mutex_t lock; /* guards the fields below */
+    atomic_bool runs;     /* the thread runs, or must still be joined */
+    bool begins;          /* the thread was started, and its begin was not awaited yet */
     pthread_t thread;
     pid_t task;
     sem_t begun;
-    int begun_rc;          /* of the thread's begin; written before `begun` is posted */
-    atomic_bool ending;    /* the thread is to end */
-    atomic_bool discarded; /* the stop page, so that no thread waits for its event any more */
-    bool moved;            /* since the thread has cleared it; used by the thread only */
+    int begun_rc;          /* result of the thread's begin; written before `begun` is posted */
+    atomic_bool ending;    /* the thread must end */
+    atomic_bool discarded; /* the stop page is discarded: no thread waits for its event any more */
+    bool moved;            /* memory moved since the thread cleared this; used by the thread only */
     bool stuck;            /* the thread could not end the watches; written before it ends */
     struct watching watching;
 };
@@ -96,7 +98,7 @@ static size_t own_size(const struct userfault *userfault)
 
 static atomic_uint settle_tries = SETTLE_TRIES;
 
-static struct userfault *shared; /* the process's; NULL without clients */
+static struct userfault *shared; /* the process's monitor; NULL without clients */
 
 /* ---- the thread ------------------------------------------------------------------------- */
 
@@ -125,7 +127,7 @@ static void push_event(struct userfault *userfault, const struct uffd_msg *event
     }
 }
 
-/* The end of the thread discards its stop page, of which no domain has a region. */
+/* Skips the stop page, whose discard ends the thread: no domain has a region there. */
 static bool is_of_stop(const struct userfault *userfault, const struct uffd_msg *event)
 {
     return event->event != UFFD_EVENT_REMAP &&
@@ -150,7 +152,7 @@ static void read_events(struct userfault *userfault)
     atomic_fetch_add(&userfault->readings, 1);
 }
 
-/* Nothing is watched any more: pushes a change of all memory, once. */
+/* No memory is watched any more: pushes a change of all memory, once. */
 static void lose(struct userfault *userfault)
 {
     if (!atomic_exchange(&userfault->lost, true))
@@ -159,8 +161,7 @@ static void lose(struct userfault *userfault)
 
 /* ---- the thread's end ------------------------------------------------------------------- */
 
-/* Where a sandbox that has begun since refuses poll(2) the events are looked for again and again.
- */
+/* If a sandbox refuses poll(2) by now, the thread polls for events by reading. */
 static bool await_event(const struct userfault *userfault, int ms)
 {
     static const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000};
@@ -213,14 +214,14 @@ static void end_in(struct userfault *userfault, const struct span *span, bool kn
 }
 
 /* Ends every watch, and returns when no thread sleeps for an event any more. A child made without
- * fork handlers may have a copy of the descriptor, with which the file stays open: had it anything
- * registered, a thread that changes that would sleep for ever.
+ * fork handlers may have a copy of the descriptor that keeps the file open: a thread that changes
+ * memory still registered would then sleep for ever.
  *
- * First go the spans. No other thread touches them: who stops this one has the lock or is the last,
- * and waits. What they do not record (moves without room, what has grown and was split, the stop
- * page) is in some mapping: a strict kernel ends the watch of each, of which it does not know most;
- * another is asked about each, which it answers while nothing changes that is watched. What moves
- * meanwhile may be missed, but not without an event. */
+ * First the spans are unregistered. No other thread touches them: the thread that stops this one
+ * has the lock or is the last, and waits. Watched memory outside of spans (moves without room,
+ * grown and split mappings, the stop page) is in some mapping. So on a strict kernel every mapping
+ * is unregistered; another kernel is first asked whether each is watched, which it answers while no
+ * watched memory changes. Memory that moves meanwhile may be missed, but its event is not. */
 static void end_watches(struct userfault *userfault)
 {
     static const struct span all = {0, UINT64_MAX};
@@ -240,8 +241,7 @@ static void end_watches(struct userfault *userfault)
     } while (userfault->moved);
 }
 
-/* Does the kernel say that the stop page is not watched any more? A sandbox that has begun since
- * may refuse ioctl(2). */
+/* Is the stop page not watched any more? False too if a sandbox refuses ioctl(2) by now. */
 static bool have_ended(const struct userfault *userfault)
 {
     int rc = uffd_ask_watched(userfault->file.fd, (uintptr_t)userfault->stop_page, userfault->page);
@@ -251,9 +251,9 @@ static bool have_ended(const struct userfault *userfault)
 
 /* ---- the thread's life ------------------------------------------------------------------ */
 
-/* Without a table of its own the thread has the program's: it finds the descriptor closed, or
- * another file by its number, at the next change. A file of the program's that has got the list's
- * number must not stay open in the thread. */
+/* Gives the thread a table of descriptors of its own. If it shares the program's, it detects at the
+ * next change that the descriptor was closed, or is another file. If the list's descriptor is
+ * meanwhile the program's file, the thread must not keep that open. */
 static void keep_files(struct userfault *userfault)
 {
     struct owned_fd *list = &userfault->watching.maps;
@@ -273,8 +273,8 @@ static int begin(struct userfault *userfault)
     return uffd_watch(userfault->file.fd, own, own + own_size(userfault));
 }
 
-/* Where a sandbox that has begun refuses ioctl(2), the stop page stays watched: who discards it may
- * only begin to wait for its event now. */
+/* If a sandbox refuses ioctl(2) by now, the stop page stays watched: the thread that discards it
+ * may only now begin to wait for its event. */
 static void await_discard(struct userfault *userfault)
 {
     while (!atomic_load(&userfault->discarded) && owned_fd_is_open(&userfault->file))
@@ -282,9 +282,10 @@ static void await_discard(struct userfault *userfault)
             read_events(userfault);
 }
 
-/* In a table shared with the program poll(2) holds our file until it returns, so the thread never
- * reads another file by mistake; but then threads that sleep in the kernel continue before this
- * thread can push a change. Nothing would end a poll(2) of the other file. */
+/* If the table is shared with the program, poll(2) holds our file until it returns, so the thread
+ * never reads another file by mistake. After a close, sleeping threads continue before this thread
+ * can push a change. A poll(2) of another file would never end, so the loop checks the file
+ * first. */
 static void *listen_to_events(void *arg)
 {
     struct userfault *userfault = arg;
@@ -365,7 +366,7 @@ static void await_begin(struct userfault *userfault)
     (void)end_begin(userfault);
 }
 
-/* No thread reads events any more, and memory is watched: the kernel ends that with the file. */
+/* No thread reads events any more, but memory is watched: closing the file ends the watches. */
 static void give_up(struct userfault *userfault)
 {
     lose(userfault);
@@ -471,7 +472,7 @@ free_userfault:
     return rc;
 }
 
-/* No client is left. */
+/* Closes the monitor after its last client. */
 static void stop(struct userfault *userfault)
 {
     stop_thread(userfault);
@@ -486,8 +487,8 @@ static void stop(struct userfault *userfault)
 
 /* ---- fork ------------------------------------------------------------------------------- */
 
-/* The child must not keep the parent's userfaultfd open: if the parent's thread did not have a
- * table of descriptors of its own, and the parent closed its descriptor, the kernel would still
+/* The child must not keep the parent's userfaultfd open. Suppose the parent's thread shares the
+ * program's table of descriptors, and the parent closes its descriptor: the kernel would still
  * report the parent's changes, and the parent's threads would sleep for ever. Nothing is watched in
  * the child. The stack stays mapped: in a child made without fork handlers libc still lists the
  * thread, by data that lies on the stack. Nor are the spans freed: a thread of the parent may have
@@ -509,7 +510,8 @@ int userfault_open(struct userfault_client *client, bool by_name, struct userfau
 {
     int rc = 0;
 
-    /* A thread that unmaps watched memory waits in the kernel for the monitor's, which cannot run.
+    /* A thread that unmaps watched memory waits in the kernel for the monitor's thread, which
+     * cannot run.
      */
     if (code_is_translated())
         return hmreg_fail(-EOPNOTSUPP, "userfaultfd: valgrind runs one thread at a time");
@@ -559,7 +561,8 @@ bool userfault_is_usable(struct userfault *userfault)
     return !atomic_load(&userfault->lost);
 }
 
-/* Where no thread would read its event nothing is registered, not even for a moment. */
+/* Caller may register memory only if true: without the thread no event would be read. True: the
+ * lock is held. */
 static bool lock_watched(struct userfault *userfault)
 {
     if (!userfault_is_usable(userfault) || !atomic_load(&userfault->runs))
@@ -604,7 +607,7 @@ bool userfault_tidy(struct userfault *userfault)
     return left;
 }
 
-/* A client that needs a range says so before it has it watched, for which it takes the lock. */
+/* A client lists its need of a range before it has the range watched under the lock. */
 bool userfault_rest(struct userfault *userfault)
 {
     bool rests;
@@ -621,7 +624,7 @@ bool userfault_rest(struct userfault *userfault)
 
 /* ---- settling --------------------------------------------------------------------------- */
 
-/* If the descriptor is lost, its number may belong to another file, whose answer means nothing. */
+/* If the descriptor is lost, its number may be another file's: ignore the answer. */
 static int ask_changing(const struct userfault *userfault)
 {
     return atomic_load(&userfault->lost) ? -EBADF : uffd_ask_changing(userfault->file.fd);

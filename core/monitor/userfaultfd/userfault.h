@@ -45,19 +45,19 @@ int userfault_have_thread(struct userfault *userfault);
  * change of this kind of memory is reported: see notice_changes() in get_slow.c. A client whose
  * needs() covers the range before this call keeps it watched. */
 int userfault_watch(struct userfault *userfault, uint64_t start, uint64_t end);
-/* A client no longer needs [start, end). Stops watching the mappings of which no client needs any
- * byte, except a few large ones (watched.h). unmapped: a change has unmapped the whole range. */
+/* Call when a client no longer needs [start, end). Stops watching mappings without a byte that a
+ * client needs, except a few large ones (watched.h). unmapped: a change has unmapped the whole
+ * range. */
 void userfault_unwatch(struct userfault *userfault, uint64_t start, uint64_t end, bool unmapped);
-/* Stops watching one of these large mappings, too. False: there is none. */
+/* Stops watching one of the large mappings that userfault_unwatch() left. False: there is none. */
 bool userfault_tidy(struct userfault *userfault);
 
-/* Ends the thread, and what is still watched, if no client needs any memory, until
- * userfault_have_thread(). False: a client does, or the thread has not begun yet, for
- * which nothing waits. */
+/* If no client needs any memory, ends the thread and the remaining watches, until
+ * userfault_have_thread(). False: a client needs memory, or the thread has not begun yet. */
 bool userfault_rest(struct userfault *userfault);
 
-/* False: the application has closed the descriptor. Then watches fail, and a change of all
- * memory has been pushed. The thread reads on, where it has a descriptor of its own. */
+/* False: the application has closed the descriptor. Then watches fail, and a change of all memory
+ * has been pushed. A thread with a descriptor of its own reads on. */
 bool userfault_is_usable(struct userfault *userfault);
 
 /* Has the monitor read every change that had happened to watched memory? Does not wait. */
@@ -68,7 +68,7 @@ void userfault_await_reading(const struct userfault *userfault);
 /* Returns when every change that had happened to watched memory at the call has been pushed. False:
  * the events were not read in time. */
 bool userfault_sync(const struct userfault *userfault);
-/* Sets how often it asks the kernel whether they were read, for tests. */
+/* For tests: sets how often userfault_sync() asks the kernel whether the events were read. */
 void userfault_set_tries(unsigned tries);
 
 /* Events read so far, by the whole process. */

@@ -8,14 +8,14 @@
  * was split from its span since is in no span: so adjacent memory is queried, where the kernel
  * answers queries about mappings (Linux 6.11).
  *
- * The mappings are found first and registered afterwards. If another thread replaces a part of one
- * in between, the new mapping there may be split at the old one's border: too much is watched,
- * never too little.
+ * The mappings are found first and registered afterwards. If another thread replaces a part of a
+ * mapping in between, the new mapping there may be split at the old border: then too much is
+ * watched, never too little.
  *
- * A mapping to be unregistered need not be ours any more: the program may have put its own
- * userfaultfd on new memory in a span, and older kernels let any userfaultfd unregister another's
- * memory. So each mapping is registered once more before it is unregistered; that fails with EBUSY
- * if it is another's.
+ * A mapping may belong to another userfaultfd by now: the program may have registered new memory in
+ * a span with its own, and older kernels let any userfaultfd unregister another's memory. So each
+ * mapping is registered once more before it is unregistered; that fails with EBUSY if another has
+ * registered it.
  *
  * To unregister a mapping the kernel walks its pages, with the address space locked: 20 us for each
  * MiB in memory. So a large mapping without a region stays watched until a few others have lost
@@ -129,10 +129,10 @@ static bool is_recorded(const struct watching *watching, const struct span *span
            watching->spans[index].end >= span->end;
 }
 
-/* Finds the whole mappings that contain a span. Where the list of mappings would be read as text,
- * and the span is watched, it alone: if it still is, the kernel has nothing to do. False: there is
- * a hole; or a mapping of a file, which is never cached, and where a registration would make the
- * kernel map fewer pages at a fault; or the list of mappings cannot be read. */
+/* Finds the whole mappings that contain a span. If the list of mappings would be read as text and
+ * the span is watched already, returns only the span: registering it again changes nothing. False:
+ * there is a hole; a mapping of a file, which is never cached, and where a registration would make
+ * the kernel map fewer pages at a fault; or the list of mappings cannot be read. */
 static bool find_whole(struct watching *watching, const struct span *span, struct span *out)
 {
     struct span whole = {UINT64_MAX, span->start};
@@ -288,7 +288,7 @@ static void keep(struct watching *watching, const struct span *span)
 
     if (is_kept(watching, span))
         return;
-    reaper_wake(); /* it tidies some time later */
+    reaper_wake(); /* the reaper tidies some time later */
     if (watching->kept_count < WATCHING_KEPT) {
         watching->kept[watching->kept_count++] = *span;
         return;
@@ -348,9 +348,9 @@ static void forget_kept(struct watching *watching, const struct span *span)
 /* ---- moves ------------------------------------------------------------------------------ */
 
 /* Returns the end of moved memory. The event reports its old length; it may have grown by the move.
- * The thread that moved it waits meanwhile. Where the list of mappings would have to be read as
- * text, `end` is returned; the growth is found with the rest, if it still adjoins that when the
- * move is unregistered. */
+ * The thread that moved it waits meanwhile. If the list of mappings would be read as text, returns
+ * `end`: the growth is found later, if it still adjoins the memory when the move is
+ * unregistered. */
 static uint64_t grown_end(const struct watching *watching, uint64_t start, uint64_t end)
 {
     struct maps maps;
@@ -407,8 +407,8 @@ static void leave_in(struct watching *watching, const struct span *span)
     }
 }
 
-/* A range refused a moment ago may still be needed by the get that is about to find that out: it
- * stays on the list. */
+/* The get of a range refused a moment ago may not have noticed yet, and still list its need: the
+ * range stays recorded. */
 static void leave_refused(struct watching *watching)
 {
     unsigned left = 0;
@@ -425,8 +425,8 @@ static void leave_refused(struct watching *watching)
 
 /* Records a range that could not be watched. While a get registers a region, needed() reports its
  * range; if the range cannot be watched, the region is not cached, and no watching_leave() follows.
- * The next one for another region checks the recorded ranges, as does a refusal that finds the list
- * full. If all are still needed, the oldest is dropped. */
+ * The next watching_leave() for another region checks the recorded ranges, as does a refusal that
+ * finds the list full. If all are still needed, the oldest is dropped. */
 static void note_refused(struct watching *watching, const struct span *span)
 {
     if (watching->refused_count == WATCHING_REFUSED)
@@ -446,7 +446,7 @@ static struct span whole_pages(const struct watching *watching, uint64_t start, 
     return (struct span){start & ~mask, (end + mask) & ~mask};
 }
 
-/* Registers also what is watched already: the memory may be new since. */
+/* Also registers spans that are watched already: their memory may be new. */
 static bool add(struct watching *watching, const struct span *span)
 {
     struct span whole;

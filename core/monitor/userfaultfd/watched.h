@@ -26,29 +26,30 @@ struct span {
 
 struct watching {
     int fd; /* the userfaultfd */
-    /* Must any part of [start, end) stay watched? */
+    /* Must a part of [start, end) stay watched? */
     bool (*needed)(void *arg, uint64_t start, uint64_t end);
     void *arg;
     uint64_t page_size;
     struct owned_fd maps;         /* see maps_keep() */
-    struct change_reader changes; /* reports what was unmapped since the last look */
+    struct change_reader changes; /* reader of unmapped memory since the last look */
     struct span *spans;           /* watched ranges, by address, disjoint; parts may be unmapped */
     size_t count, room;
     struct span kept[WATCHING_KEPT]; /* large ranges without a region; the oldest first */
     unsigned kept_count;
-    struct span refused[WATCHING_REFUSED]; /* where a watch was refused */
+    struct span refused[WATCHING_REFUSED]; /* ranges whose watch was refused */
     unsigned refused_count;
-    struct span moves[WATCHING_MOVES]; /* where watched memory moved; the event thread writes it */
+    struct span moves[WATCHING_MOVES]; /* new places of moved watched memory; the event thread
+                                        * writes them */
     atomic_uint moves_end, moves_begin;
 };
 
-/* One thread at a time calls these, but for watching_note_move(). */
+/* Only one thread at a time may call these, except watching_note_move(). */
 
 void watching_open(struct watching *watching, int fd,
                    bool (*needed)(void *arg, uint64_t start, uint64_t end), void *arg);
-/* Frees without ending any watch: where nothing is watched any more. */
+/* Frees without ending any watch: call it when no memory is watched any more. */
 void watching_close(struct watching *watching);
-/* Every watch was ended. */
+/* Call when every watch was ended. */
 void watching_reset(struct watching *watching);
 
 /* Watches the mappings that contain [start, end), any bytes. False: there is a hole, or the kernel
@@ -61,8 +62,8 @@ void watching_leave(struct watching *watching, uint64_t start, uint64_t end, boo
  * time; takes no lock. The next watching_leave() stops watching it if no region needs it. */
 void watching_note_move(struct watching *watching, uint64_t start, uint64_t end);
 
-/* Ends the watch of one large mapping that has no region, or of memory that moved. False: no such
- * large mapping is left. The kernel walks the mapping's pages meanwhile. */
+/* Ends the watch of one large mapping without a region, or of moved memory. False: no such large
+ * mapping is left. The kernel walks the mapping's pages meanwhile. */
 bool watching_tidy(struct watching *watching);
 
 #endif

@@ -4,7 +4,7 @@
  * left it: what the library in a program adds to it stays in it, and `hmreg run --report` writes a
  * document that is JSON.
  */
-#include "preload/lost.c"
+#include "preload/untraced.c"
 
 #include "tests/fuzz/targets/read_back.h"
 #include "tests/fuzz/targets/target.h"
@@ -12,17 +12,20 @@
 
 static struct {
     char before[64];
-    struct record_lost lost;
+    struct record_untraced_file lost;
     char after[64];
 } memory;
 
-static const struct record_lost good = {
-    .magic = RECORD_LOST_MAGIC,
+static const struct record_untraced_file good = {
+    .magic = RECORD_UNTRACED_MAGIC,
     .version = RECORD_VERSION,
     .size = sizeof(good),
-    .losses =
-        {{.state = RECORD_READY, .step = RECORD_LOST_ROOM, .error = 28, .count = 2, .program = "a"},
-         {.state = RECORD_BUSY, .step = RECORD_LOST_MAP}},
+    .causes = {{.state = RECORD_READY,
+                .step = RECORD_UNTRACED_ROOM,
+                .error = 28,
+                .count = 2,
+                .program = "a"},
+               {.state = RECORD_BUSY, .step = RECORD_UNTRACED_MAP}},
 };
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -38,7 +41,8 @@ static void count_some(struct input *input)
     unsigned times = input_byte(input) % 80;
 
     for (unsigned i = 0; i < times; i++)
-        hmreg_preload_lost((enum record_lost_step)(i % RECORD_LOST_STEP_COUNT), (int)i - 5);
+        hmreg_preload_untraced((enum record_untraced_step)(i % RECORD_UNTRACED_STEP_COUNT),
+                               (int)i - 5);
 }
 
 static int make_file(size_t size)
@@ -70,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_memory();
     fd = make_file(cut ? size % sizeof(memory.lost) : sizeof(memory.lost));
     document = report_of_descriptor(fd, "lost");
-    PROMISED(json_array_size(json_object_get(document, "lost")) <= RECORD_LOSSES);
+    PROMISED(json_array_size(json_object_get(document, "lost")) <= RECORD_UNTRACED_MAX);
     must_read_back(document);
     report_print(document);
     json_decref(document);

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 static struct record_layout good;
-static struct record_lost good_lost;
+static struct record_untraced_file good_lost;
 
 static void make_good(void)
 {
@@ -50,10 +50,13 @@ static void make_good(void)
         .count = 1,
     };
     good.live[0] = (struct record_live){.handle = 4096, .addr = 4096, .len = 4096};
-    good_lost = (struct record_lost){
-        .magic = RECORD_LOST_MAGIC, .version = RECORD_VERSION, .size = sizeof(good_lost)};
-    good_lost.losses[0] = (struct record_loss){
-        .state = RECORD_READY, .step = RECORD_LOST_ROOM, .error = 28, .count = 2, .program = "a"};
+    good_lost = (struct record_untraced_file){
+        .magic = RECORD_UNTRACED_MAGIC, .version = RECORD_VERSION, .size = sizeof(good_lost)};
+    good_lost.causes[0] = (struct record_untraced){.state = RECORD_READY,
+                                                   .step = RECORD_UNTRACED_ROOM,
+                                                   .error = 28,
+                                                   .count = 2,
+                                                   .program = "a"};
     good.ranges[0] = (struct record_range){.tag = 9, .addr = 4096, .len = 4096, .count = 4};
 }
 

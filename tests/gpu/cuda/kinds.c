@@ -335,7 +335,7 @@ TEST(kind__mappings_of_two_devices__composite)
     reserved = reserved_begin();
     reserved.prop[1] = prop_on(1);
     grow(&reserved, 3);
-    kind = composite_kind(&reserved, "not all of one device");
+    kind = composite_kind(&reserved, "differ in device or properties");
     kind.exportable = false;
     check_reuse(&kind, renew_last, &reserved);
     reserved_end(&reserved);
@@ -507,7 +507,7 @@ TEST(kind__mappings_half_on_the_host__composite)
         reserved.prop[host].location = (struct cuda_location){CUDA_LOCATION_HOST_NUMA, 0};
         reserved.cpu = true;
         grow(&reserved, 2);
-        kind = composite_kind(&reserved, "not all of one device");
+        kind = composite_kind(&reserved, "differ in device or properties");
         kind.exportable = false;
         kind.path = host ? HMREG_PATH_MAPPED : HMREG_PATH_SYSTEM;
         kind.unnoticed = entry_hooks_refusal();

@@ -544,7 +544,7 @@ TEST(kind__mapping_of_an_older_runtime__refused_in_words)
     reserve(RESERVED);
     map_piece(0, MIB, MIB);
     setenv("HMREG_FAKE_HSA_VMEM_RESERVED", "1", 1);
-    assert_fails(hmreg_query(lib, reserved.addr, MIB, &info), -EOPNOTSUPP, "a newer one does");
+    assert_fails(hmreg_query(lib, reserved.addr, MIB, &info), -EOPNOTSUPP, "use a newer one");
     assert_fails(hmreg_query(lib, reserved.addr + MIB, 10, &info), -EFAULT, "no runtime knows");
     unsetenv("HMREG_FAKE_HSA_VMEM_RESERVED");
     assert_fails(hmreg_query(lib, reserved.addr + MIB, 10, &info), -EFAULT, "only reserved");

@@ -258,7 +258,7 @@ TEST(resolve__mapped_virtual_memory__never_the_systems)
     assert_int_equal(ENTRY(hsa_amd_vmem_set_access)(room, ROOM / 2, &access, 1), 0);
 
     assert_fails(ops->resolve(rocr, at(room) + 5, 100, &range), -EOPNOTSUPP,
-                 "virtual memory API: this runtime tells nothing about its mapping");
+                 "virtual memory API: this runtime does not describe its mapping");
     assert_fails(ops->identity(rocr, at(room) + 5, 100, &id), -EOPNOTSUPP, "virtual memory API");
 
     assert_int_equal(ENTRY(hsa_amd_vmem_unmap)(room, ROOM / 2), 0);

@@ -64,7 +64,7 @@ TEST(older_driver__works_and_says_what_lacks)
     struct hmem_device device = {0};
 
     ze->runtime(self, &runtime);
-    assert_non_null(strstr(runtime.lacks, "2 of 2 devices tell no PCI address"));
+    assert_non_null(strstr(runtime.lacks, "2 of 2 devices report no PCI address"));
     ze->device(self, 0, &device);
     assert_string_equal(device.name, "simulated Level Zero device 0");
     assert_ok(ze->resolve(self, addr, 8192, &range));

@@ -15,7 +15,7 @@ TEST(open__device_without_pci_address__says_so)
     bench_fail(fake, "zeDevicePciGetPropertiesExt", ZE_RESULT_ERROR_UNSUPPORTED_FEATURE, 1, 1);
     self = bench_open();
     ze->runtime(self, &runtime);
-    assert_non_null(strstr(runtime.lacks, "1 of 2 devices tell no PCI address"));
+    assert_non_null(strstr(runtime.lacks, "1 of 2 devices report no PCI address"));
     ze->device(self, 1, &device);
     assert_false(device.pci.valid);
     ze->device(self, 0, &device);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See known.h. A hash table with open addresses, in memory that the kernel wipes at a fork, with
- * its lock; nothing is called under the lock but the allocator.
+ * See native_table.h. A hash table with open addresses. The kernel wipes it at a fork, its lock
+ * too. Under the lock only the allocator is called.
  */
-#include "preload/verbs/known.h"
+#include "preload/verbs/native_table.h"
 
-#include "preload/wiped.h"
+#include "preload/fork_wiped.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,11 +14,11 @@
 
 struct table {
     pthread_mutex_t lock;
-    struct known *elements; /* mr NULL: free */
+    struct native_entry *elements; /* mr NULL: free */
     size_t size, count;
 };
 
-static struct wiped memory = {.size = sizeof(struct table)};
+static struct fork_wiped memory = {.size = sizeof(struct table)};
 
 static size_t place_of(const struct table *table, const struct ibv_mr *mr)
 {
@@ -26,8 +26,8 @@ static size_t place_of(const struct table *table, const struct ibv_mr *mr)
            (table->size - 1);
 }
 
-/* The element of mr, or the free one where it belongs. */
-static struct known *find(const struct table *table, const struct ibv_mr *mr)
+/* The element with mr, or the free element for it. */
+static struct native_entry *find(const struct table *table, const struct ibv_mr *mr)
 {
     size_t place = place_of(table, mr);
 
@@ -54,9 +54,9 @@ static bool grow(struct table *table)
     return true;
 }
 
-bool known_add(const struct known *known)
+bool native_table_add(const struct native_entry *entry)
 {
-    struct table *table = wiped_get(&memory);
+    struct table *table = fork_wiped_get(&memory);
     bool room;
 
     if (!table)
@@ -64,17 +64,17 @@ bool known_add(const struct known *known)
     pthread_mutex_lock(&table->lock);
     room = grow(table);
     if (room) {
-        struct known *place = find(table, known->mr);
+        struct native_entry *place = find(table, entry->mr);
 
         table->count += !place->mr;
-        *place = *known;
+        *place = *entry;
     }
     pthread_mutex_unlock(&table->lock);
     return room;
 }
 
-/* Frees an element, and moves those behind it that would not be found any more. */
-static void clear(struct table *table, struct known *element)
+/* Frees an element, and moves later elements up that find() would no longer reach. */
+static void clear(struct table *table, struct native_entry *element)
 {
     size_t hole = (size_t)(element - table->elements), at = hole;
 
@@ -92,10 +92,10 @@ static void clear(struct table *table, struct known *element)
     table->count--;
 }
 
-bool known_take(const struct ibv_mr *mr, struct known *out)
+bool native_table_take(const struct ibv_mr *mr, struct native_entry *out)
 {
-    struct table *table = wiped_get(&memory);
-    struct known *element = NULL;
+    struct table *table = fork_wiped_get(&memory);
+    struct native_entry *element = NULL;
 
     if (!table)
         return false;

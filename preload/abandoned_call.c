@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See record_was_left(). A stack grows downward: a function whose frame is not below that of a call
- * proves that the call has ended, if both are on one stack. So both must lie on the stack that the
- * thread was made with, which one mapping contains up to a place that is known (anchor()): not on
- * an alternate one of signals, nor on one of a coroutine. Whatever is not proved is taken for a
- * call that goes on: then the thread's calls are passed on, and not seen.
+ * See record_was_abandoned(). A stack grows downward: a function whose frame is not below that of a
+ * call proves that the call has ended, if both are on one stack. So both must lie on the thread's
+ * initial stack, not on an alternate signal stack or a coroutine's: one mapping must contain the
+ * frame and the end of the initial stack (anchor()). Without that proof the call counts as running:
+ * the thread's calls are passed on and not recorded.
  *
  * A signal handler may run this: system calls only.
  */
@@ -40,7 +40,7 @@ static int next_byte(struct list *list)
     return (unsigned char)list->bytes[list->used++];
 }
 
-/* A number in hexadecimal digits, and the byte behind it. */
+/* Reads a hexadecimal number and the byte behind it. */
 static uintptr_t next_number(struct list *list)
 {
     uintptr_t number = 0;
@@ -78,8 +78,8 @@ static bool is_one_mapping(uintptr_t low, uintptr_t high)
 
 /* ---- the thread's stack ------------------------------------------------------------------- */
 
-/* An address above all frames of the stack that the thread was made with: the kernel puts random
- * bytes there for the process, and libc the thread's own data for other threads. */
+/* An address above all frames of the thread's initial stack. The main thread's holds the kernel's
+ * AT_RANDOM bytes there; the stacks of other threads end with their thread-local data. */
 static uintptr_t anchor(void)
 {
     return gettid() == getpid() ? (uintptr_t)getauxval(AT_RANDOM) : (uintptr_t)&record_guard;
@@ -92,17 +92,17 @@ static bool is_on_alternate_stack(void)
     return sigaltstack(NULL, &stack) || stack.ss_flags & SS_ONSTACK;
 }
 
-/* Cancellation is disabled here, as the call has left it. */
-bool record_was_left(uintptr_t frame)
+/* The abandoned call had disabled cancellation; it is still disabled here. */
+bool record_was_abandoned(uintptr_t frame)
 {
     int error = errno, disabled;
-    bool left = record_guard.frame <= frame && frame < anchor() && !is_on_alternate_stack() &&
-                is_one_mapping(record_guard.frame, anchor());
+    bool abandoned = record_guard.frame <= frame && frame < anchor() && !is_on_alternate_stack() &&
+                     is_one_mapping(record_guard.frame, anchor());
 
-    if (left) {
+    if (abandoned) {
         record_guard.frame = 0;
         pthread_setcancelstate(record_guard.cancellation, &disabled);
     }
     errno = error;
-    return left;
+    return abandoned;
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See lost.h. The page is mapped in every process under `hmreg run`, shells too, which costs some
- * thirty short system calls; forked children share it. Whatever is wrong with the file, there is no
- * page then: another user's, which that user could truncate, is SIGBUS at the next store
+ * See untraced.h. Every process under `hmreg run` maps the page, shells too, at a cost of about
+ * thirty short system calls; forked children share it. A file that is not the user's own is not
+ * mapped: another user could truncate it, and the next store would raise SIGBUS
  * (core/base/own_path.h).
  *
- * A file system that is full may refuse a store to a page that it has (one that copies on write),
- * which is SIGBUS: so the kernel is asked for a writable page first.
+ * On a full file system that copies on write even a store to an allocated page can raise SIGBUS. So
+ * may_store() asks the kernel for a writable page first.
  */
-#include "preload/lost.h"
+#include "preload/untraced.h"
 
 #include "core/base/own_path.h"
 
@@ -26,10 +26,10 @@
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
 
-static struct record_lost *page;
-static bool in_memory; /* the file is, where no store fails */
+static struct record_untraced_file *page;
+static bool in_memory; /* the file is on tmpfs, where no store fails */
 
-static struct record_lost *map(int fd)
+static struct record_untraced_file *map(int fd)
 {
     struct statfs system;
     void *made = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -44,7 +44,7 @@ __attribute__((constructor)) static void map_page(void)
     int error = errno, folder = path ? own_folder(path) : -1, fd = -1;
 
     if (folder >= 0) {
-        fd = own_file_open(folder, RECORD_LOST_FILE, sizeof(*page));
+        fd = own_file_open(folder, RECORD_UNTRACED_FILE, sizeof(*page));
         close(folder);
     }
     if (fd >= 0) {
@@ -54,7 +54,7 @@ __attribute__((constructor)) static void map_page(void)
     errno = error;
 }
 
-static void fill(struct record_loss *loss, enum record_lost_step step, int error)
+static void fill(struct record_untraced *loss, enum record_untraced_step step, int error)
 {
     const char *program = program_invocation_short_name;
     size_t length = strnlen(program, sizeof(loss->program) - 1);
@@ -71,7 +71,7 @@ static bool may_store(void)
 }
 
 /* Two threads, or processes, may fill two elements alike: the reader adds them. */
-static bool count_in(struct record_loss *loss, enum record_lost_step step, int error)
+static bool count_in(struct record_untraced *loss, enum record_untraced_step step, int error)
 {
     uint32_t state = RECORD_FREE;
 
@@ -86,12 +86,14 @@ static bool count_in(struct record_loss *loss, enum record_lost_step step, int e
     return true;
 }
 
-void hmreg_preload_lost(enum record_lost_step step, int error)
+void hmreg_preload_untraced(enum record_untraced_step step, int error)
 {
     int before = errno;
 
-    if (page && page->magic == RECORD_LOST_MAGIC && page->version == RECORD_VERSION && may_store())
-        for (unsigned i = 0; i < RECORD_LOSSES && !count_in(&page->losses[i], step, error); i++)
+    if (page && page->magic == RECORD_UNTRACED_MAGIC && page->version == RECORD_VERSION &&
+        may_store())
+        for (unsigned i = 0; i < RECORD_UNTRACED_MAX && !count_in(&page->causes[i], step, error);
+             i++)
             ;
     errno = before;
 }

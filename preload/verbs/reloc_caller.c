@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See bound.h. The relocations of a module are searched once for each return address.
+ * See reloc_caller.h. Searches a module's relocations once for each return address.
  */
-#include "preload/verbs/bound.h"
+#include "preload/verbs/reloc_caller.h"
 #include "preload/verbs/elf_symbols.h"
 
 #include <dlfcn.h>
@@ -27,7 +27,7 @@ static size_t number(const struct link_map *map, ElfW(Sxword) tag)
     return 0;
 }
 
-/* Does one of these relocations, of the table with this tag, hold the address for the name? */
+/* Does a relocation for the name, in the table with this tag, hold the address? */
 static bool holds(const struct link_map *map, ElfW(Sxword) tag, ElfW(Sxword) size_tag,
                   const char *name, const void *address)
 {
@@ -60,15 +60,15 @@ static bool search(const void *caller, const char *name, const void *ours)
            holds(map, DT_RELA, DT_RELASZ, name, ours) || elf_find(map, name, NULL);
 }
 
-bool bound_to(const void *caller, const char *name, const void *ours)
+bool reloc_calls(const void *caller, const char *name, const void *ours)
 {
-    /* The address above 16 bits, the bit FOUND, and the answer. An unloaded module may leave its
-     * addresses to another: the answer is wrong then only if that one calls this function from the
-     * same address, and is bound otherwise. */
+    /* Elements: the address << 16, the bit FOUND, and the answer. After a module was unloaded,
+     * another may take its addresses. The answer is wrong then only if the new module calls this
+     * function from exactly this address and is bound to another. */
     enum { FOUND = 2 };
-    static _Atomic uint64_t known[64];
+    static _Atomic uint64_t answers[64];
     uint64_t address = (uint64_t)(uintptr_t)caller << 16 | FOUND, found;
-    _Atomic uint64_t *slot = &known[(uintptr_t)caller / 4 % 64];
+    _Atomic uint64_t *slot = &answers[(uintptr_t)caller / 4 % 64];
 
     found = atomic_load_explicit(slot, memory_order_relaxed);
     if ((found & ~(uint64_t)1) == address)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See wiped.h. Before Linux 4.14, and in emulators, the kernel does not wipe; then the first call
- * in a child does, and the child must not have threads before.
+ * See fork_wiped.h. Before Linux 4.14, and in emulators, the kernel does not wipe. Then the first
+ * call in a child wipes, and must come before the child starts threads.
  */
-#include "preload/wiped.h"
+#include "preload/fork_wiped.h"
 
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-static void *make(struct wiped *wiped)
+static void *make(struct fork_wiped *wiped)
 {
     void *made =
         mmap(NULL, wiped->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -27,7 +27,7 @@ static void *make(struct wiped *wiped)
     return before;
 }
 
-void *wiped_peek(struct wiped *wiped)
+void *fork_wiped_peek(struct fork_wiped *wiped)
 {
     /* Acquire: pairs with make(). */
     void *memory = atomic_load_explicit(&wiped->memory, memory_order_acquire);
@@ -40,9 +40,9 @@ void *wiped_peek(struct wiped *wiped)
     return memory;
 }
 
-void *wiped_get(struct wiped *wiped)
+void *fork_wiped_get(struct fork_wiped *wiped)
 {
-    void *memory = wiped_peek(wiped);
+    void *memory = fork_wiped_peek(wiped);
 
     return memory ? memory : make(wiped);
 }
