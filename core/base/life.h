@@ -20,6 +20,9 @@
  * makes. Any thread; not in a signal handler. A few ns, and a microsecond once in a tick. */
 uint64_t life_number(void);
 
+/* Begins another life of the process, and returns its number; 0 as life_number(). */
+uint64_t life_renew(void);
+
 /* Are these two lives of one process: the one that drew the first number, and those restored from
  * its images? Of lives of two processes it says so once in 2^24 times. */
 static inline bool life_is_of_same_process(uint64_t one, uint64_t other)

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 struct ofi {
+    struct hmreg *lib;
     struct fid_domain *domain;       /* the caller's */
     const struct ofi_fabric *fabric; /* NULL: unknown */
     char name[64];
@@ -728,11 +729,11 @@ static bool is_async(const struct hmreg_domain_config *config)
 }
 
 /* libfabric 2 still accepts FI_REG_MR in fi_domain_bind(), but never reports an event. */
-static int check_async(const struct hmreg_domain_config *config)
+static int check_async(bool async)
 {
     uint32_t loaded = fi_version();
 
-    if (is_async(config) && FI_VERSION_GE(loaded, OFI_SYNC_VERSION))
+    if (async && FI_VERSION_GE(loaded, OFI_SYNC_VERSION))
         return hmreg_fail(-EOPNOTSUPP,
                           "config->flags has HMREG_OFI_ASYNC, but libfabric %u.%u is loaded: from "
                           "2.0 on a region is registered when the call returns, and no event "
@@ -757,35 +758,85 @@ static void describe_options(const struct ofi *ofi, const struct fi_info *info,
     out->atomics = PROVIDER_VALUE(info->caps & FI_ATOMIC ? HMREG_CHOICE_ON : HMREG_CHOICE_OFF);
 }
 
+/* libfabric reports no maximum length. Many versions need unique keys for all regions. */
+static void describe_domain(const struct ofi *ofi, const struct fi_info *info,
+                            struct provider_caps *caps)
+{
+    *caps = (struct provider_caps){.domain_flags = HMREG_OFI_ASYNC,
+                                   .mr_mode = ofi->mr_mode,
+                                   .max_len = UINT64_MAX,
+                                   .local_keys = true,
+                                   .renews = true};
+    snprintf(caps->fabric, sizeof(caps->fabric), "%s", ofi->name);
+    ofi_fabric_describe_nic(info, caps);
+    caps->key_size = info->domain_attr->mr_key_size ? (uint32_t)info->domain_attr->mr_key_size : 8;
+    caps->iov_limit = iov_limit(ofi, info->domain_attr->mr_iov_limit);
+    caps->flags = (info->caps | info->domain_attr->caps) & (FI_RMA_EVENT | FI_RMA_PMEM);
+    caps->async = ofi->async;
+    caps->any_thread = !ofi->serial;
+    caps->pins = ofi->fabric && ofi->fabric->locks;
+    caps->refuses_keys = ofi->fabric && ofi->fabric->refuses_keys;
+    caps->pcie = !strcmp(ofi->name, "efa"); /* no link but PCIe, whatever the machine */
+    caps->caches = ofi->fabric && ofi_fabric_caches(ofi->fabric, info->fabric_attr->prov_version);
+    describe_options(ofi, info, caps);
+}
+
+static int make(struct fid_domain *domain, const struct fi_info *info, bool async,
+                struct provider_caps *caps, struct ofi **out)
+{
+    struct ofi *ofi;
+    uint32_t mr_mode;
+    int rc = check_arguments(domain, info);
+
+    rc = rc ? rc : translate_mode(info, &mr_mode);
+    rc = rc ? rc : check_async(async);
+    if (rc)
+        return rc;
+    ofi = ofi_new(domain, info, mr_mode);
+    if (!ofi)
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for a libfabric domain");
+    ofi->async = async;
+    describe_domain(ofi, info, caps);
+    device_folder_find_nic(&ofi->folder, caps->nic);
+    *out = ofi;
+    return 0;
+}
+
 int hmreg_domain_open_ofi(struct hmreg *lib, struct fid_domain *domain, const struct fi_info *info,
                           const struct hmreg_domain_config *config, struct hmreg_domain **out)
 {
     LOGS_FAILURE(hmreg_lib_log(lib));
-    /* libfabric reports no maximum length. Many versions need unique keys for all regions. */
-    struct provider_caps caps = {
-        .domain_flags = HMREG_OFI_ASYNC, .max_len = UINT64_MAX, .local_keys = true};
+    struct provider_caps caps;
     struct ofi *ofi;
-    int rc = check_arguments(domain, info);
+    int rc = make(domain, info, is_async(config), &caps, &ofi);
 
-    rc = rc ? rc : translate_mode(info, &caps.mr_mode);
-    rc = rc ? rc : check_async(config);
     if (rc)
         return rc;
-    ofi = ofi_new(domain, info, caps.mr_mode);
-    if (!ofi)
-        return hmreg_fail(-ENOMEM, "hmreg has no memory for a libfabric domain");
-    snprintf(caps.fabric, sizeof(caps.fabric), "%s", ofi->name);
-    ofi_fabric_describe_nic(info, &caps);
-    device_folder_find_nic(&ofi->folder, caps.nic);
-    caps.key_size = info->domain_attr->mr_key_size ? (uint32_t)info->domain_attr->mr_key_size : 8;
-    caps.iov_limit = iov_limit(ofi, info->domain_attr->mr_iov_limit);
-    caps.flags = (info->caps | info->domain_attr->caps) & (FI_RMA_EVENT | FI_RMA_PMEM);
-    caps.async = ofi->async = is_async(config);
-    caps.any_thread = !ofi->serial;
-    caps.pins = ofi->fabric && ofi->fabric->locks;
-    caps.refuses_keys = ofi->fabric && ofi->fabric->refuses_keys;
-    caps.pcie = !strcmp(ofi->name, "efa"); /* no link but PCIe, whatever the machine */
-    caps.caches = ofi->fabric && ofi_fabric_caches(ofi->fabric, info->fabric_attr->prov_version);
-    describe_options(ofi, info, &caps);
+    ofi->lib = lib;
     return hmreg_domain_create(lib, &ofi_ops, &caps, ofi, config, out);
+}
+
+int hmreg_domain_renew_ofi(struct hmreg_domain *domain, struct fid_domain *fid,
+                           const struct fi_info *info)
+{
+    const struct ofi *before = hmreg_domain_priv(domain, "ofi");
+    LOGS_FAILURE(before ? hmreg_lib_log(before->lib) : NULL);
+    struct provider_caps caps;
+    struct ofi *ofi;
+    int rc;
+
+    if (!before)
+        return hmreg_fail(-EINVAL, "domain is NULL or no domain of libfabric");
+    rc = hmreg_lib_check(before->lib);
+    rc = rc ? rc : make(fid, info, before->async, &caps, &ofi);
+    if (rc)
+        return rc;
+    ofi->lib = before->lib;
+    if (strcmp(ofi->name, before->name)) {
+        rc =
+            hmreg_fail(-EINVAL, "info is of %s, and the domain was of %s", ofi->name, before->name);
+        destroy(ofi);
+        return rc;
+    }
+    return hmreg_domain_renew(domain, &caps, ofi);
 }
