@@ -58,7 +58,10 @@ static bool is_held(struct cache_set *set, const struct hmreg_mr *entry)
 /* Also a region that the library has bound itself: the endpoint is the caller's, and is closed. */
 static int check_entry(struct cache_set *set, struct hmreg_mr *entry, void *context)
 {
-    if (!mr_is_bound(entry) || !is_held(set, entry))
+    const struct variant *variant = entry_variant(entry);
+    bool ours = variant && variant->key.attr.endpoint_count;
+
+    if ((!ours && !mr_is_bound(entry)) || !is_held(set, entry))
         return 0;
     return hmreg_fail(-EBUSY,
                       "the domain on %s: an endpoint, counter or memory window is bound to the "
