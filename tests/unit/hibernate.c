@@ -110,6 +110,7 @@ static void expect_nothing_open(void)
     assert_int_equal(counter.regions, 0);
     assert_int_equal(descriptors("userfaultfd"), 0);
     assert_int_equal(descriptors("/dev/hmreg"), 0);
+    assert_int_equal(descriptors("memfd:hmreg"), 0);
     assert_int_equal(fixture_threads_named("hmreg-monitor", NULL, 0), 0);
     assert_int_equal(fixture_threads_named("hmreg-reaper", NULL, 0), 0);
 }
@@ -119,6 +120,7 @@ static void ends_and_comes_back(enum hmreg_monitor monitor)
     struct hmreg_mr *explicit, *held, *idle;
     enum hmreg_monitor active;
     uint32_t before[2];
+    uint64_t misses;
 
     begin_with(monitor);
     explicit = registered(0);
@@ -128,13 +130,19 @@ static void ends_and_comes_back(enum hmreg_monitor monitor)
     active = test_monitor_info(fixture.lib).active;
     before[0] = hmreg_mr_head_of(explicit)->generation;
     before[1] = hmreg_mr_head_of(held)->generation;
+    misses = fixture_stats().misses;
+    assert_int_equal(misses, 2);
+    assert_int_equal(descriptors("memfd:hmreg-stats"), 1);
     assert_int_equal(counter.regions, 3);
     hibernate();
     expect_nothing_open();
     assert_false(is_awake(explicit));
     assert_int_equal(hmreg_last_error()->code, -EAGAIN);
     assert_false(is_awake(held));
+    assert_int_equal(fixture_stats().misses, misses);
     thaw();
+    assert_int_equal(descriptors("memfd:hmreg-stats"), 1);
+    assert_int_equal(fixture_stats().misses, misses);
     assert_int_equal(counter.regions, 2);
     assert_true(is_awake(explicit) && is_awake(held));
     assert_int_not_equal(hmreg_mr_head_of(explicit)->generation, before[0]);
