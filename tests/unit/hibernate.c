@@ -15,7 +15,6 @@
 #include <hmreg/suspend.h>
 
 #include <dirent.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -177,7 +176,6 @@ TEST(hibernate__without_a_monitor__ends_all_and_thaw_makes_it_anew)
     held = got(1);
     hibernate();
     expect_nothing_open();
-    assert_int_equal(test_monitor_info(fixture.lib).active, HMREG_MONITOR_DISABLED);
     thaw();
     assert_true(is_awake(held));
     hmreg_mr_put(held);
@@ -315,15 +313,13 @@ TEST(asleep__domain_is_opened__registers_from_the_thaw_on)
 TEST(hibernate__twice__once)
 {
     struct hmreg_mr *explicit;
-    unsigned deregs;
 
     begin();
     explicit = registered(0);
     assert_fails(hmreg_thaw(fixture.lib, NULL), -ENOENT, "hmreg_hibernate()");
     hibernate();
-    deregs = counter.deregs;
     hibernate();
-    assert_int_equal(counter.deregs, deregs);
+    assert_int_equal(counter.deregs, 1);
     thaw();
     assert_fails(hmreg_thaw(fixture.lib, NULL), -ENOENT, "hmreg_hibernate()");
     hibernate();
