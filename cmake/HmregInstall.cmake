@@ -80,7 +80,7 @@ endfunction()
 
 set(headers ${PROJECT_SOURCE_DIR}/include/hmreg)
 hmreg_install_library(hmreg AS hmreg DESCRIPTION "${PROJECT_DESCRIPTION}"
-                      HEADERS ${headers}/hmreg.h ${headers}/hmreg.hpp ${headers}/cache.h ${headers}/group.h ${headers}/job.h ${headers}/lost.h ${headers}/plan.h
+                      HEADERS ${headers}/hmreg.h ${headers}/hmreg.hpp ${headers}/cache.h ${headers}/group.h ${headers}/hibernate.h ${headers}/job.h ${headers}/lost.h ${headers}/plan.h
                               ${headers}/region.h ${headers}/remote.h ${headers}/suspend.h ${headers}/table.h ${PROJECT_BINARY_DIR}/include/hmreg/version.h)
 hmreg_install_library(hmreg-loopback AS loopback DESCRIPTION "hmreg's domains that need no fabric"
                       HEADERS ${headers}/loopback.h

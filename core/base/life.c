@@ -190,3 +190,18 @@ uint64_t life_number(void)
         return atomic_load(&life->number);
     return ask(life, tick);
 }
+
+uint64_t life_renew(void)
+{
+    struct life *life = life_number() ? process_page_at(&life_page) : NULL;
+    uint64_t number = 0;
+    UNCANCELLED;
+
+    if (!life)
+        return 0;
+    pthread_mutex_lock(&life->lock);
+    number = draw(atomic_load(&life->number));
+    atomic_store(&life->number, number);
+    pthread_mutex_unlock(&life->lock);
+    return number;
+}

@@ -20,6 +20,9 @@
  * not in a signal handler. A few ns, and a microsecond once in a tick. */
 uint64_t life_number(void);
 
+/* Begins another life of the process, and returns its number; 0 as life_number(). */
+uint64_t life_renew(void);
+
 /* Are these lives of one process, that is, restored from images of the process that drew the first
  * number? For lives of two processes it is wrong once in 2^24 times. */
 static inline bool life_is_of_same_process(uint64_t one, uint64_t other)

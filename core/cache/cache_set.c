@@ -280,6 +280,12 @@ static void unwatch(struct cache_set *set, const struct hmreg_mr *mr, const stru
         monitor_unwatch(set->monitor, mr->node.start, mr->node.end, unmapped);
 }
 
+void cache_set_unwatch(struct cache_set *set, struct hmreg_mr *entry)
+{
+    unwatch(set, entry, entry_variant(entry));
+    entry_body(entry)->watched = false;
+}
+
 /* -EBUSY: to be repeated. Else it is over, and peers may have kept their access. */
 static int deregister(struct cache_set *set, struct hmreg_mr *mr)
 {

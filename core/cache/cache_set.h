@@ -137,6 +137,8 @@ void cache_set_stop_serving(struct cache_set *set);
 /* Memory is about to be unwatched, of which the monitor may keep something for the reaper to tidy.
  */
 void cache_set_unwatches(struct cache_set *set);
+/* The entry, which is unpublished and held, needs to be watched no more. */
+void cache_set_unwatch(struct cache_set *set, struct hmreg_mr *entry);
 /* An entry was not published though its memory was watched: starts the thread if the monitor may
  * have something to be tidied. */
 void cache_set_serve_untidy(struct cache_set *set);

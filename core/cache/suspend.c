@@ -6,7 +6,7 @@
  * is registered there any more; what is there is checked; it ends. Only the fabric can refuse the
  * last step. Regions that other threads are registering or releasing are waited for.
  */
-#include <hmreg/suspend.h>
+#include "core/cache/suspend.h"
 
 #include "core/base/error.h"
 #include "core/base/failure.h"
@@ -30,6 +30,7 @@ struct pass {
     bool held;  /* of unpublished entries only */
     bool waits; /* there are regions that other threads are about to finish */
     int failed; /* the first failure of the fabric, but -EBUSY if there was one */
+    struct resume_failures *failures; /* NULL: resuming stops at the first */
 };
 
 static int visit_entry(struct cache_set *set, struct hmreg_mr *entry, void *context)
@@ -57,8 +58,8 @@ static int fail_bound(const struct hmreg_mr *mr)
     return hmreg_fail(
         -EBUSY,
         "an endpoint, counter or memory window is bound to the region of %zu bytes at "
-        "%#llx: close that, or the region, first",
-        (size_t)mr_len(mr), (unsigned long long)mr_start(mr));
+        "%#llx on %s: close that, or the region, first",
+        (size_t)mr_len(mr), (unsigned long long)mr_start(mr), mr->domain->caps.fabric);
 }
 
 static int fail_async(const struct hmreg_domain *domain)
@@ -162,7 +163,7 @@ static int end_set(struct cache_set *set, void *context)
     return rc ? rc : pass->failed;
 }
 
-static int suspend(struct hmreg *lib, const struct suspended_range *range)
+int suspend_range(struct hmreg *lib, const struct suspended_range *range)
 {
     struct suspended *all = &lib->suspended;
     bool again = suspended_has(all, range->start, range->end);
@@ -192,7 +193,7 @@ int hmreg_suspend(struct hmreg *lib, const void *addr, size_t len)
     if (rc)
         return rc;
     suspended_take_turn(&lib->suspended);
-    rc = suspend(lib, &range);
+    rc = suspend_range(lib, &range);
     suspended_end_turn(&lib->suspended);
     return rc;
 }
@@ -204,6 +205,8 @@ static int resume(struct hmreg_mr *mr, const struct origin *origin, struct pass 
     const struct hmreg_resume_config *config = pass->config;
     int rc;
 
+    if (!origin)
+        return hmreg_fail(-ENOMEM, "hmreg has no memory to register a region again");
     if (origin_is_suspended(origin, &mr->domain->lib->suspended, &pass->range))
         return 0;
     if (region_suspend(mr) == -EBUSY) /* what the fabric was busy with before */
@@ -214,12 +217,33 @@ static int resume(struct hmreg_mr *mr, const struct origin *origin, struct pass 
     return rc;
 }
 
+static int note_failure(struct hmreg_mr *mr, int rc, struct resume_failures *failures)
+{
+    struct hmreg_error why;
+
+    hmreg_fail_at(rc, "the region of %zu bytes at %#llx on %s", (size_t)mr_len(mr),
+                  (unsigned long long)mr_start(mr), mr->domain->caps.fabric);
+    hmreg_error_save(&why);
+    if (!failures->count++)
+        failures->first = why;
+    if (failures->failed)
+        failures->failed(mr, &why, failures->context);
+    return 0;
+}
+
+static int resume_one(struct hmreg_mr *mr, const struct origin *origin, struct pass *pass)
+{
+    int rc = resume(mr, origin, pass);
+
+    return rc && pass->failures ? note_failure(mr, rc, pass->failures) : rc;
+}
+
 /* One that a busy close has ended in part stays so. */
 static int resume_explicit(struct hmreg_mr *mr, const struct origin *origin, void *pass)
 {
     bool closing = mr_ext(mr) && mr_ext(mr)->closing;
 
-    return mr_is_suspended(mr) && !closing ? resume(mr, origin, pass) : 0;
+    return mr_is_suspended(mr) && !closing ? resume_one(mr, origin, pass) : 0;
 }
 
 static int resume_entry(struct cache_set *set, struct hmreg_mr *entry, struct pass *pass)
@@ -230,9 +254,7 @@ static int resume_entry(struct cache_set *set, struct hmreg_mr *entry, struct pa
     if (!mr_is_suspended(entry))
         return 0;
     origin = variant_origin(entry_variant(entry), entry);
-    if (!origin)
-        return hmreg_fail(-ENOMEM, "hmreg has no memory to register a region again");
-    rc = resume(entry, origin, pass);
+    rc = resume_one(entry, origin, pass);
     free(origin);
     return rc;
 }
@@ -248,6 +270,22 @@ static int resume_set(struct cache_set *set, void *context)
     rc = origin_visit(set->domain, &pass->range, resume_explicit, pass, &pass->waits);
 
     return rc ? rc : pass_entries(set, pass);
+}
+
+unsigned resume_all(struct hmreg *lib, const struct hmreg_resume_config *config,
+                    struct resume_failures *failures)
+{
+    struct pass pass = {.range = SUSPENDED_ALL,
+                        .config = config,
+                        .entry = resume_entry,
+                        .held = true,
+                        .failures = failures};
+
+    failures->count = 0;
+    cache_set_each(lib, resume_set, &pass, true);
+    if (!failures->count)
+        suspended_remove(&lib->suspended, pass.range.start, pass.range.end);
+    return failures->count;
 }
 
 static int resume_range(struct hmreg *lib, struct pass *pass)

@@ -15,7 +15,7 @@ static bool touches(const struct hmreg_mr *entry, const struct suspended_range *
 {
     struct span one;
 
-    if (!range)
+    if (!range || suspended_is_all(range))
         return true;
     if (entry->node.end <= range->start || range->end <= entry->node.start)
         return false;

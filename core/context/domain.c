@@ -383,17 +383,22 @@ static int configure(struct hmreg_domain *domain, const struct hmreg_domain_conf
     return 0;
 }
 
+void domain_set_caps(struct hmreg_domain *domain, const struct provider_caps *caps)
+{
+    domain->caps = *caps;
+    if (domain->caps.iov_limit > MOST_RANGES)
+        domain->caps.iov_limit = MOST_RANGES;
+    domain->place.by_offset = caps->mr_mode & HMREG_MR_VIRT_ADDR ? 0 : UINT64_MAX;
+}
+
 int domain_init(struct hmreg_domain *domain, struct hmreg *lib, const struct provider_ops *ops,
                 const struct provider_caps *caps, void *self,
                 const struct hmreg_domain_config *config)
 {
     domain->lib = lib;
     domain->ops = complete(ops);
-    domain->caps = *caps;
-    if (domain->caps.iov_limit > MOST_RANGES)
-        domain->caps.iov_limit = MOST_RANGES;
+    domain_set_caps(domain, caps);
     domain->self = self;
-    domain->place.by_offset = caps->mr_mode & HMREG_MR_VIRT_ADDR ? 0 : UINT64_MAX;
     domain->places = &domain->place;
     return configure(domain, config);
 }
@@ -405,6 +410,15 @@ int domain_check(const struct hmreg_domain *domain)
     if (!domain)
         return hmreg_fail(-EINVAL, "domain is NULL");
     return context_check(domain->lib);
+}
+
+int domain_check_awake(const struct hmreg_domain *domain)
+{
+    if (!atomic_load(&domain->asleep))
+        return 0;
+    return hmreg_fail(-EAGAIN,
+                      "the domain (%s) hibernates (hmreg_hibernate()): call after hmreg_thaw()",
+                      domain->caps.fabric);
 }
 
 int domain_check_device(const struct hmreg_domain *domain, enum hmreg_iface iface, int device)
@@ -441,5 +455,6 @@ int hmreg_domain_bind(struct hmreg_domain *domain, void *object, uint64_t flags)
     if (!rc && atomic_load(&domain->groups))
         rc = hmreg_fail(-EBUSY, "the domain is a member of a group; a group's registrations "
                                 "complete at once, so its members take no event queue");
+    rc = rc ? rc : domain_check_awake(domain);
     return rc ? rc : domain->ops.bind_domain(domain->self, object, flags);
 }

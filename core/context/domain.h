@@ -78,6 +78,7 @@ struct hmreg_domain {
     atomic_uint mapped_keys; /* keys of hmreg_domain_map_raw() that are mapped */
     atomic_uint groups;      /* groups that it is a member of */
     atomic_uint columns;     /* of groups' regions, that are registered on it or may be */
+    atomic_bool asleep;      /* hibernates: the caller may have closed what self stands on */
     atomic_bool owned;       /* one of them closes it with itself */
     atomic_uint jobs;        /* open jobs of hmreg_job_start() */
     struct undone undone;
@@ -107,6 +108,10 @@ int domain_init(struct hmreg_domain *domain, struct hmreg *lib, const struct pro
 
 /* Checks that domain is not NULL and belongs to this process. -EINVAL, -EPERM. */
 int domain_check(const struct hmreg_domain *domain);
+/* For calls of its fabric that are about no region: -EAGAIN, it hibernates. */
+int domain_check_awake(const struct hmreg_domain *domain);
+/* What its fabric can do now. */
+void domain_set_caps(struct hmreg_domain *domain, const struct provider_caps *caps);
 /* The log of its library, for failure.h; NULL: domain is NULL or of another process. */
 static inline struct log *domain_log(const struct hmreg_domain *domain)
 {

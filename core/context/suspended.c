@@ -76,6 +76,8 @@ bool suspended_add(struct suspended *suspended, uint64_t start, uint64_t end)
     suspended->recent[atomic_load(&suspended->changes) % SUSPENDED_RECENT] = *added;
     atomic_fetch_add(&suspended->changes, 1);
     atomic_fetch_add(&suspended->count, 1);
+    if (suspended_is_all(added))
+        atomic_store(&suspended->all, true);
     pthread_mutex_unlock(&suspended->lock);
     return true;
 }
@@ -88,6 +90,8 @@ void suspended_remove(struct suspended *suspended, uint64_t start, uint64_t end)
     link = find(suspended, start, end);
     gone = *link;
     *link = gone->next;
+    if (suspended_is_all(gone))
+        atomic_store(&suspended->all, false);
     atomic_fetch_sub(&suspended->count, 1);
     pthread_mutex_unlock(&suspended->lock);
     free(gone);
@@ -103,7 +107,7 @@ bool suspended_touches(struct suspended *suspended, uint64_t start, uint64_t end
     pthread_mutex_lock(&suspended->lock);
     for (const struct suspended_range *range = suspended->first; range && !touches;
          range = range->next)
-        touches = range->start < end && start < range->end &&
+        touches = suspended_overlaps(range, start, end) &&
                   !(but && range->start == but->start && range->end == but->end);
     pthread_mutex_unlock(&suspended->lock);
     return touches;
@@ -121,9 +125,7 @@ static bool was_touched(struct suspended *suspended, uint64_t start, uint64_t en
     now = atomic_load(&suspended->changes);
     touched = now - since > SUSPENDED_RECENT;
     for (uint64_t i = since; i < now && !touched; i++) {
-        const struct suspended_range *range = &suspended->recent[i % SUSPENDED_RECENT];
-
-        touched = range->start < end && start < range->end;
+        touched = suspended_overlaps(&suspended->recent[i % SUSPENDED_RECENT], start, end);
     }
     pthread_mutex_unlock(&suspended->lock);
     return touched;
@@ -140,9 +142,9 @@ int suspended_check(struct suspended *suspended, const struct iovec *iov, size_t
         if (suspended_touches(suspended, start, end, NULL) ||
             was_touched(suspended, start, end, since))
             return hmreg_fail(-EAGAIN,
-                              "memory of the %zu bytes at %p is suspended (hmreg_suspend()): try "
-                              "again after hmreg_resume()",
-                              iov[i].iov_len, iov[i].iov_base);
+                              "memory of the %zu bytes at %p is suspended (%s): try again after %s",
+                              iov[i].iov_len, iov[i].iov_base, suspended_by(suspended),
+                              suspended_until(suspended));
     }
     return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The ranges that hmreg_suspend() has suspended: few, and looked at only by calls that register.
+ * The ranges that hmreg_suspend() has suspended, and all that hmreg_hibernate() has: few, and
+ * looked at only by calls that register.
  *
  * A call that registers first makes its region visible in the domain's list of regions, and then
  * asks whether its memory is suspended; hmreg_suspend() first adds the range, and then goes through
@@ -20,6 +21,19 @@ struct suspended_range {
     uint64_t start, end;
 };
 
+/* What hmreg_hibernate() has suspended: all regions, also regions without an address. */
+#define SUSPENDED_ALL ((struct suspended_range){NULL, 0, UINT64_MAX})
+static inline bool suspended_is_all(const struct suspended_range *range)
+{
+    return !range->start && range->end == UINT64_MAX;
+}
+
+static inline bool suspended_overlaps(const struct suspended_range *range, uint64_t start,
+                                      uint64_t end)
+{
+    return suspended_is_all(range) || (range->start < end && start < range->end);
+}
+
 /* The latest suspensions, as far as they are remembered. */
 #define SUSPENDED_RECENT 16
 
@@ -28,6 +42,7 @@ struct suspended {
     pthread_cond_t turned;
     bool taken; /* a thread suspends or resumes */
     atomic_uint count;
+    atomic_bool all; /* SUSPENDED_ALL is one of them */
     struct suspended_range *first;
     _Atomic uint64_t changes; /* suspensions so far */
     struct suspended_range recent[SUSPENDED_RECENT];
@@ -49,6 +64,16 @@ void suspended_remove(struct suspended *suspended, uint64_t start, uint64_t end)
 /* Does [start, end) touch a suspended range? but: other than this one, which may be NULL. */
 bool suspended_touches(struct suspended *suspended, uint64_t start, uint64_t end,
                        const struct suspended_range *but);
+
+/* Which calls suspended what a call finds suspended: the first begins it, the second ends it. */
+static inline const char *suspended_by(struct suspended *suspended)
+{
+    return atomic_load(&suspended->all) ? "hmreg_hibernate()" : "hmreg_suspend()";
+}
+static inline const char *suspended_until(struct suspended *suspended)
+{
+    return atomic_load(&suspended->all) ? "hmreg_thaw()" : "hmreg_resume()";
+}
 
 /* How many suspensions there have been. A call reads it before it asks what its memory is. */
 static inline uint64_t suspended_since(struct suspended *suspended)

@@ -41,7 +41,7 @@ struct provider_options {
     uint64_t flags;           /* bits of caps.provider_flags */
 };
 
-/* What a domain can do; constant for its lifetime. */
+/* What a domain can do; constant, but for hmreg_domain_renew(). */
 struct provider_caps {
     char fabric[64];       /* the fabric's name, such as "tcp;ofi_rxm" */
     uint32_t mr_mode;      /* HMREG_MR_* */
@@ -77,6 +77,8 @@ struct provider_caps {
                                  RLIMIT_MEMLOCK */
     bool refuses_keys;        /* reg() answers -HMREG_ENOKEY to a requested key that is in use, so
                                  that one drawn at random need not be known to be free */
+    bool renews;              /* the domain stands on objects of the caller's, which it may close
+                                 while the library hibernates: hmreg_domain_renew() follows */
 };
 #define PROVIDER_VALUE(value) (1u << (value))
 
@@ -200,7 +202,7 @@ struct provider_ops {
 
     /* Destroys the provider's part of a domain that is closing and has no region left. Until this
      * returns, hmreg_domain_*() may still be called; it waits for the provider's threads and for
-     * peers that make such calls. Frees self. */
+     * peers that make such calls. Calls nothing of the fabric, which may be gone. Frees self. */
     void (*destroy)(void *self);
 };
 
@@ -212,6 +214,14 @@ struct provider_ops {
 int hmreg_domain_create(struct hmreg *lib, const struct provider_ops *ops,
                         const struct provider_caps *caps, void *self,
                         const struct hmreg_domain_config *config, struct hmreg_domain **out);
+
+/*
+ * Gives a domain that hibernates another self and caps, of the same ops. Takes ownership of self,
+ * which ops->destroy() ends on failure; else that of before, whose fabric may be gone: it calls
+ * nothing of it. -EINVAL: the new caps demand more or permit less. -EBUSY, -ENODEV, -EPERM: see
+ * hmreg_domain_renew_verbs().
+ */
+int hmreg_domain_renew(struct hmreg_domain *domain, const struct provider_caps *caps, void *self);
 
 /* Checks that lib is not NULL (else -EINVAL) and belongs to this process (else -EPERM). Providers
  * call it before they touch any fabric object, which in a forked child belongs to the parent. */

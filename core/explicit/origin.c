@@ -93,7 +93,7 @@ static bool touches(const struct origin *origin, const struct suspended_range *r
     for (size_t i = 0; i < range_count(origin); i++) {
         struct suspended_range one = range_at(origin, i);
 
-        if (one.start < range->end && range->start < one.end)
+        if (suspended_overlaps(range, one.start, one.end))
             return true;
     }
     return false;

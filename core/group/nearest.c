@@ -17,6 +17,7 @@ struct nearest {
     const void *self;
     unsigned wanted;                        /* 0: all of the nearest's class */
     _Atomic(struct nearest_order *) orders; /* grows at its head */
+    struct nearest_order *outdated;         /* by nearest_renew() */
 };
 
 /* ---- orders ----------------------------------------------------------------------------- */
@@ -161,15 +162,32 @@ int hmreg_group_order(struct hmreg_domain *domain, const struct order_ops *ops, 
     return hmreg_fail(-EBUSY, "hmreg_group_nearest() was called for this group before");
 }
 
-void nearest_free(struct nearest *nearest)
+void nearest_renew(struct nearest *nearest)
 {
-    struct nearest_order *order = nearest ? atomic_load(&nearest->orders) : NULL;
+    struct nearest_order *order = nearest ? atomic_exchange(&nearest->orders, NULL) : NULL, *next;
 
+    for (; order; order = next) {
+        next = order->next;
+        order->next = nearest->outdated;
+        nearest->outdated = order;
+    }
+}
+
+static void free_orders(struct nearest_order *order)
+{
     while (order) {
         struct nearest_order *gone = order;
 
         order = order->next;
         free(gone);
     }
+}
+
+void nearest_free(struct nearest *nearest)
+{
+    if (!nearest)
+        return;
+    free_orders(atomic_load(&nearest->orders));
+    free_orders(nearest->outdated);
     free(nearest);
 }

@@ -35,6 +35,9 @@ int nearest_unused(const struct nearest_order *order, uint64_t rails);
 void nearest_explain(const struct nearest_order *order, size_t rail, bool taken, char *text,
                      size_t size);
 
+/* The members have other NICs: orders are found anew. Regions may have the old ones until
+ * nearest_free(). */
+void nearest_renew(struct nearest *nearest);
 void nearest_free(struct nearest *nearest);
 
 #endif

@@ -469,6 +469,59 @@ bool monitor_look(struct monitor *monitor, struct gate *gate)
     return true;
 }
 
+/* ---- sleeping --------------------------------------------------------------------------- */
+
+static bool may_sleep(const struct monitor *monitor)
+{
+    return monitor->asked != HMREG_MONITOR_IMPORT && monitor->asked != HMREG_MONITOR_DISABLED;
+}
+
+/* What is closed waits for its thread, so the lock is not held then. */
+void monitor_sleep(struct monitor *monitor)
+{
+    struct userfault *userfault;
+    struct counter_monitor *counter;
+    enum hmreg_monitor kind;
+
+    if (!may_sleep(monitor))
+        return;
+    pthread_mutex_lock(&monitor->choose_lock);
+    kind = monitor_kind(monitor);
+    userfault = monitor->userfault;
+    counter = monitor->counter;
+    monitor->userfault = NULL;
+    monitor->counter = NULL;
+    snprintf(monitor->why, sizeof(monitor->why), "the library hibernates (hmreg_hibernate())");
+    take_kind(monitor, HMREG_MONITOR_DISABLED);
+    pthread_mutex_unlock(&monitor->choose_lock);
+    if (kind == HMREG_MONITOR_MEMHOOKS)
+        memhooks_close();
+    if (userfault)
+        userfault_close(userfault, &monitor->client);
+    if (counter)
+        counter_monitor_close(counter);
+}
+
+void monitor_wake(struct monitor *monitor)
+{
+    enum hmreg_monitor kind = monitor->asked;
+    struct hmreg_error before;
+
+    if (!may_sleep(monitor))
+        return;
+    hmreg_error_save(&before);
+    pthread_mutex_lock(&monitor->choose_lock);
+    monitor->why[0] = monitor->no_counter[0] = '\0';
+    atomic_store(&monitor->short_of, 0);
+    if (start(monitor, kind)) {
+        note_lack(monitor, kind);
+        kind = HMREG_MONITOR_DISABLED;
+    }
+    take_chosen(monitor, kind);
+    pthread_mutex_unlock(&monitor->choose_lock);
+    hmreg_error_restore(&before);
+}
+
 /* ---- watching --------------------------------------------------------------------------- */
 
 void monitor_have_thread(struct monitor *monitor)

@@ -51,6 +51,13 @@ bool monitor_choose(struct monitor *monitor);
 /* The monitor's kind; DEFAULT: not chosen yet. */
 enum hmreg_monitor monitor_kind(const struct monitor *monitor);
 
+/* Closes all that the monitor has open, until monitor_wake(): no memory is watched any more, and
+ * none can be. wake: a default is to be chosen anew; one that was asked for by name and cannot be
+ * had any more becomes DISABLED. Nothing changes where the application is the monitor, or none is.
+ */
+void monitor_sleep(struct monitor *monitor);
+void monitor_wake(struct monitor *monitor);
+
 void monitor_attach(struct monitor *monitor, struct listener *listener);
 /* Returns when no thread calls the listener's needs(), nor will. */
 void monitor_detach(struct monitor *monitor, struct listener *listener);

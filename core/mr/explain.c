@@ -333,6 +333,21 @@ static bool fares_worse(const struct hmreg_explanation *one, const struct hmreg_
     return one->refused > other->refused;
 }
 
+/* A member that was lost while the library hibernated has no fabric to ask, then and later. */
+static int check_awake(struct hmreg_domain *domain)
+{
+    size_t rails = group_rails(domain), asleep = 0;
+
+    for (size_t i = 0; i < rails; i++) {
+        struct hmreg_domain *rail = group_rail(domain, i);
+
+        if (!domain_is_lost(rail) && domain_check_awake(rail))
+            return -EAGAIN;
+        asleep += atomic_load(&rail->asleep);
+    }
+    return asleep < rails ? 0 : domain_fail_lost(group_rail(domain, 0));
+}
+
 /* Of a group: the member that fares worst: without a path, or for which the most would be refused.
  */
 static int foresee_all(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
@@ -353,7 +368,8 @@ static int foresee_all(struct hmreg_domain *domain, enum hmreg_iface iface, int 
     if (rc)
         return rc;
     for (size_t i = 0; i < domain->group->count; i++) {
-        if (!group_registers_on(order ? nearest_rails(order) : 0, i))
+        if (!group_registers_on(order ? nearest_rails(order) : 0, i) ||
+            atomic_load(&domain->group->members[i]->asleep))
             continue;
         foresee_one(domain->group->members[i], iface, device, &other);
         if (worst < HMREG_GROUP_MAX && !fares_worse(&other, out))
@@ -361,6 +377,8 @@ static int foresee_all(struct hmreg_domain *domain, enum hmreg_iface iface, int 
         *out = other;
         worst = i;
     }
+    if (worst == HMREG_GROUP_MAX)
+        return hmreg_fail(-ENODEV, "the nearest members of the group are lost");
     name_rail(out, worst, domain->group->members[worst]);
     if (order)
         nearest_explain(order, worst, true, out->rail_why, sizeof(out->rail_why));
@@ -379,6 +397,7 @@ int hmreg_domain_explain(struct hmreg_domain *domain, enum hmreg_iface iface, in
     rc = rc ? rc : claim_check_foreign(iface, device, -ENODEV);
     if (!rc && !claim_is_foreign(iface))
         rc = domain_check_device(domain, iface, device);
+    rc = rc ? rc : check_awake(domain);
     if (rc)
         return rc;
     hmreg_error_save(&before);

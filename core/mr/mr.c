@@ -423,10 +423,11 @@ int mr_check_open(const struct hmreg_mr *mr)
 
 static int fail_suspended(const struct hmreg_mr *mr)
 {
-    return hmreg_fail(-EAGAIN,
-                      "mr, of %" PRIu64 " bytes at %#" PRIx64
-                      ", is suspended (hmreg_suspend()): use it after hmreg_resume()",
-                      mr_len(mr), mr_start(mr));
+    struct suspended *suspended = &mr->domain->lib->suspended;
+
+    return hmreg_fail(
+        -EAGAIN, "mr, of %" PRIu64 " bytes at %#" PRIx64 ", is suspended (%s): use it after %s",
+        mr_len(mr), mr_start(mr), suspended_by(suspended), suspended_until(suspended));
 }
 
 int mr_check(const struct hmreg_mr *mr)

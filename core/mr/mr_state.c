@@ -226,6 +226,7 @@ int hmreg_domain_map_raw(struct hmreg_domain *domain, uint64_t base_addr, const 
     rc = rc ? rc : validate_flags(flags, 0, "flags");
     if (!rc && domain->group)
         rc = hmreg_fail(-EINVAL, "domain is a group: map the key on one of its members");
+    rc = rc ? rc : domain_check_awake(domain);
     rc = rc ? rc : use_raw(domain, base_addr, raw, size, &made);
     if (rc)
         return rc;

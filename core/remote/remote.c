@@ -84,12 +84,19 @@ static int count_keys(const struct token *token, unsigned *keys)
     return hmreg_fail(-EBADMSG, "token: the raw keys in it are not those that its segments name");
 }
 
+static int check_fabric(const struct hmreg_domain *domain)
+{
+    return domain_is_lost(domain) ? domain_fail_lost(domain) : domain_check_awake(domain);
+}
+
 /* Maps the raw keys, and replaces each segment's index of a raw key by the mapped key. */
 static int map_raw_keys(struct hmreg_remote *remote, const struct token *token)
 {
     const struct hmreg_domain *domain = remote->domain;
     unsigned keys = 0, mapped = 0;
-    int rc = domain_is_lost(domain) ? domain_fail_lost(domain) : count_keys(token, &keys);
+    int rc = check_fabric(domain);
+
+    rc = rc ? rc : count_keys(token, &keys);
 
     memset(own_keys(remote, 0), 0, own_bytes(token));
     for (unsigned i = 0; i < token->segments && !rc; i++) {
@@ -445,8 +452,9 @@ static int read_one(const struct hmreg_domain *domain, const uint8_t *bytes, siz
 static int map_one_key(struct hmreg_domain *domain, const struct token *token, uint64_t *key)
 {
     unsigned keys = 0;
-    int rc = domain_is_lost(domain) ? domain_fail_lost(domain) : count_keys(token, &keys);
+    int rc = check_fabric(domain);
 
+    rc = rc ? rc : count_keys(token, &keys);
     return rc ? rc
               : domain->ops.map_raw(domain->self, token->raw_base, token->raw, token->raw_size,
                                     key);

@@ -11,7 +11,8 @@
 
 int main(void)
 {
-    int (*const parts[])(struct hmreg * lib) = {bound, raw, large, tokens, remember, lost, member};
+    int (*const parts[])(struct hmreg * lib) = {bound,    raw,  large,  tokens,
+                                                remember, lost, member, hibernate};
     struct hmreg *lib = NULL;
     int rc = hmreg_open(NULL, &lib);
 

@@ -51,6 +51,19 @@ extern "C" {
 int hmreg_domain_open_ofi(struct hmreg *lib, struct fid_domain *domain, const struct fi_info *info,
                           const struct hmreg_domain_config *config, struct hmreg_domain **out);
 
+/*
+ * Gives a domain of a library that hibernates (<hmreg/hibernate.h>) its libfabric domain for
+ * hmreg_thaw(): fid, opened with info, of the same provider and mr_mode, on any NIC that permits at
+ * least what the old one did; or the old one. The domain keeps its config. May be repeated until
+ * hmreg_thaw(). Any thread, but none may use the domain meanwhile. -EINVAL: an argument is NULL,
+ * domain is of another provider, fid is no domain, or the fabric demands more or permits less than
+ * hmreg_domain_query() said. -EBUSY: the library does not hibernate, or hmreg_thaw() has begun:
+ * hmreg_hibernate() first. -ENODEV: the domain is lost. -EPERM; others as of
+ * hmreg_domain_open_ofi(). After any error the domain is as it was.
+ */
+int hmreg_domain_renew_ofi(struct hmreg_domain *domain, struct fid_domain *fid,
+                           const struct fi_info *info);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

@@ -39,6 +39,17 @@ extern "C" {
 int hmreg_domain_open_verbs(struct hmreg *lib, struct ibv_pd *pd,
                             const struct hmreg_domain_config *config, struct hmreg_domain **out);
 
+/*
+ * Gives a domain of a library that hibernates (<hmreg/hibernate.h>) its protection domain for
+ * hmreg_thaw(): a new one, of any NIC that permits at least what the old one did, or the old one.
+ * The domain keeps its config. May be repeated until hmreg_thaw(). Any thread, but none may use the
+ * domain meanwhile. -EINVAL: domain or pd is NULL, domain is of another provider, or the NIC
+ * demands more or permits less than hmreg_domain_query() said. -EBUSY: the library does not
+ * hibernate, or hmreg_thaw() has begun: hmreg_hibernate() first. -ENODEV: the domain is lost.
+ * -EPERM; others as of hmreg_domain_open_verbs(). After any error the domain is as it was.
+ */
+int hmreg_domain_renew_verbs(struct hmreg_domain *domain, struct ibv_pd *pd);
+
 /* A memory window: a key of exactly a part of a region for peers, which the owner ends at once,
  * while the region, and its own key if it has one, stay as they are. */
 struct hmreg_window;

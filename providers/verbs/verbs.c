@@ -76,7 +76,8 @@ struct verbs {
     atomic_int live; /* regions registered here */
     bool iwarp;
     bool odp;                    /* on-demand paging */
-    uint32_t flags;              /* HMREG_VERBS_*; written before the first region */
+    uint32_t asked;              /* HMREG_VERBS_* of the domain's config */
+    uint32_t flags;              /* the same, and what follows of them on this device */
     reg_dmabuf_call *reg_dmabuf; /* NULL: libibverbs lacks it, or the device needs reg_ex */
     reg_ex_call *reg_ex;         /* NULL: libibverbs lacks it */
     struct direct direct;
@@ -653,6 +654,7 @@ static void describe(const struct verbs *verbs, const struct ibv_device_attr *li
         .max_len = limits->max_mr_size ? limits->max_mr_size : UINT64_MAX,
         .single = true,
         .any_thread = true,
+        .renews = true,
         .max_mr = limits->max_mr > 0 ? (uint64_t)limits->max_mr : 0,
         .pins = true,
         .data_direct = verbs->direct.state == DIRECT_USABLE,
@@ -705,58 +707,89 @@ static struct verbs *new_verbs(struct hmreg *lib, struct ibv_pd *pd,
     return verbs;
 }
 
-/* hmreg_domain_create() rejects a config too short to have flags. */
-static bool has_flag(const struct hmreg_domain_config *config, uint32_t flag)
-{
-    return config && config->size >= offsetof(struct hmreg_domain_config, order) &&
-           (config->flags & flag);
-}
-
 /* Fails if the domain asks for atomics that the device lacks, since requested rights are never
  * dropped. */
 static int check_atomics(const struct ibv_pd *pd, const struct ibv_device_attr *limits,
-                         const struct hmreg_domain_config *config)
+                         uint32_t asked)
 {
-    if (!has_flag(config, HMREG_VERBS_ATOMICS) || limits->atomic_cap != IBV_ATOMIC_NONE)
+    if (!(asked & HMREG_VERBS_ATOMICS) || limits->atomic_cap != IBV_ATOMIC_NONE)
         return 0;
     return hmreg_fail(-EOPNOTSUPP, "HMREG_VERBS_ATOMICS: %s has no atomic operations",
                       ibv_get_device_name(pd->context->device));
+}
+
+static void set_flags(struct verbs *verbs, const struct ibv_device_attr *limits)
+{
+    verbs->flags = verbs->asked;
+    if ((verbs->flags & HMREG_VERBS_ATOMICS_IF_POSSIBLE) && limits->atomic_cap != IBV_ATOMIC_NONE)
+        verbs->flags |= HMREG_VERBS_ATOMICS;
+    verbs->windows.bindable = verbs->flags & HMREG_VERBS_MEMORY_WINDOWS;
+    verbs->windows.extra = verbs->flags & HMREG_VERBS_ATOMICS ? IBV_ACCESS_REMOTE_ATOMIC : 0;
+}
+
+/* asked: the flags of the domain's config. */
+static int make(struct hmreg *lib, struct ibv_pd *pd, uint32_t asked, struct provider_caps *caps,
+                struct verbs **out)
+{
+    struct ibv_device_attr limits = {.max_mr_size = 0};
+    struct verbs *verbs;
+    int rc = ibv_query_device(pd->context, &limits);
+
+    if (rc)
+        return hmreg_fail_vendor(-EIO, "verbs", rc, hmreg_strerror(rc),
+                                 "the limits of %s could not be read: %s",
+                                 ibv_get_device_name(pd->context->device), hmreg_strerror(rc));
+    rc = check_atomics(pd, &limits, asked);
+    if (rc)
+        return rc;
+    verbs = new_verbs(lib, pd, &limits);
+    if (!verbs)
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for a verbs domain");
+    describe(verbs, &limits, caps);
+    verbs->asked = asked & caps->domain_flags;
+    set_flags(verbs, &limits);
+    if (verbs->odp && (asked & HMREG_VERBS_ON_DEMAND))
+        caps->pins = false;
+    *out = verbs;
+    return 0;
+}
+
+/* hmreg_domain_create() rejects a config too short to have flags, and flags that it does not know.
+ */
+static uint32_t flags_of(const struct hmreg_domain_config *config)
+{
+    bool has = config && config->size >= offsetof(struct hmreg_domain_config, order);
+
+    return has ? config->flags : 0;
 }
 
 int hmreg_domain_open_verbs(struct hmreg *lib, struct ibv_pd *pd,
                             const struct hmreg_domain_config *config, struct hmreg_domain **out)
 {
     LOGS_FAILURE(hmreg_lib_log(lib));
-    struct ibv_device_attr limits = {.max_mr_size = 0};
     struct provider_caps caps;
     struct verbs *verbs;
     int rc = hmreg_lib_check(lib);
 
-    if (rc)
-        return rc;
-    if (!pd || !out)
-        return hmreg_fail(-EINVAL, "%s is NULL", !pd ? "pd" : "out");
-    rc = ibv_query_device(pd->context, &limits);
-    if (rc)
-        return hmreg_fail_vendor(-EIO, "verbs", rc, hmreg_strerror(rc),
-                                 "the limits of %s could not be read: %s",
-                                 ibv_get_device_name(pd->context->device), hmreg_strerror(rc));
-    rc = check_atomics(pd, &limits, config);
-    if (rc)
-        return rc;
-    verbs = new_verbs(lib, pd, &limits);
-    if (!verbs)
-        return hmreg_fail(-ENOMEM, "hmreg has no memory for a verbs domain");
-    describe(verbs, &limits, &caps);
-    if (verbs->odp && has_flag(config, HMREG_VERBS_ON_DEMAND))
-        caps.pins = false;
-    rc = hmreg_domain_create(lib, &verbs_ops, &caps, verbs, config, out);
-    if (rc || !config)
-        return rc;
-    verbs->flags = config->flags & caps.domain_flags; /* checked by now */
-    if ((verbs->flags & HMREG_VERBS_ATOMICS_IF_POSSIBLE) && limits.atomic_cap != IBV_ATOMIC_NONE)
-        verbs->flags |= HMREG_VERBS_ATOMICS;
-    verbs->windows.bindable = verbs->flags & HMREG_VERBS_MEMORY_WINDOWS;
-    verbs->windows.extra = verbs->flags & HMREG_VERBS_ATOMICS ? IBV_ACCESS_REMOTE_ATOMIC : 0;
-    return 0;
+    if (!rc && (!pd || !out))
+        rc = hmreg_fail(-EINVAL, "%s is NULL", !pd ? "pd" : "out");
+    rc = rc ? rc : make(lib, pd, flags_of(config), &caps, &verbs);
+    return rc ? rc : hmreg_domain_create(lib, &verbs_ops, &caps, verbs, config, out);
+}
+
+int hmreg_domain_renew_verbs(struct hmreg_domain *domain, struct ibv_pd *pd)
+{
+    const struct verbs *before = hmreg_domain_priv(domain, "verbs");
+    LOGS_FAILURE(before ? hmreg_lib_log(before->windows.lib) : NULL);
+    struct provider_caps caps;
+    struct verbs *verbs;
+    int rc;
+
+    if (!before)
+        return hmreg_fail(-EINVAL, "domain is NULL or no domain of libibverbs");
+    rc = hmreg_lib_check(before->windows.lib);
+    if (!rc && !pd)
+        rc = hmreg_fail(-EINVAL, "pd is NULL");
+    rc = rc ? rc : make(before->windows.lib, pd, before->asked, &caps, &verbs);
+    return rc ? rc : hmreg_domain_renew(domain, &caps, verbs);
 }

@@ -7,6 +7,7 @@
 #include "tests/support/vendors.h"
 
 #include <hmreg/group.h>
+#include <hmreg/hibernate.h>
 #include <hmreg/loopback.h>
 #include <sys/mman.h>
 
@@ -103,6 +104,13 @@ static int reach(struct way *way, struct hmreg_mr *mr)
     rc = rc ? rc : hmreg_remote_addr(way->remote, 50, sizeof(bytes), &addr, &key);
     rc = rc ? rc : hmreg_loopback_write(way->remote, bytes, sizeof(bytes), NULL, addr, key);
     return rc ? rc : hmreg_loopback_read(way->remote, bytes, sizeof(bytes), NULL, addr, key);
+}
+
+/* -EOPNOTSUPP: every path to device memory was refused, because a resource was missing. */
+static bool is_want(int rc)
+{
+    return rc == -ENOMEM || rc == -EMFILE || rc == -EAGAIN || rc == -EADDRINUSE || rc == -ENOSYS ||
+           rc == -EOPNOTSUPP;
 }
 
 static void each_call_fails(int (*go)(struct way *way));
@@ -263,6 +271,54 @@ CASE(each_call_fails__endpoints_of_a_group)
     return rc;
 }
 
+/* Until both succeed, which a call that fails once makes them: what failed is not lost. */
+static int sleep_and_wake(struct way *way)
+{
+    int rc = hmreg_hibernate(way->lib), again = 0;
+
+    if (rc)
+        again = hmreg_hibernate(way->lib);
+    if (!again && (!rc || is_want(rc)))
+        again = hmreg_thaw(way->lib, NULL);
+    if (again) {
+        rc = again;
+        again = hmreg_thaw(way->lib, NULL);
+    }
+    if (again)
+        fail_msg("the second try failed, too: %d: %s", again, hmreg_last_error()->text);
+    return rc;
+}
+
+/* All monitors but the counter, in turn: the default's, and both by name. */
+static int hibernate_with(struct way *way, enum hmreg_monitor monitor)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = monitor};
+    struct hmreg_segment segments[2] = {{.u.memory = {memory, 300}},
+                                        {.u.memory = {memory + 4096, 300}}};
+    int rc = hmreg_open(&config, &way->lib);
+
+    rc = rc ? rc : hmreg_domain_open_loopback(way->lib, NULL, NULL, &way->domain);
+    rc = rc ? rc : hmreg_group_open(way->lib, &way->domain, 1, NULL, &way->group);
+    rc = rc ? rc : reg(way, 0, memory, BYTES);
+    rc = rc ? rc : reg(way, 1, device, BYTES);
+    rc = rc ? rc
+            : hmreg_mr_regsgl(way->domain, segments, 2, HMREG_ACCESS_REMOTE, 0, HMREG_KEY_ANY,
+                              HMREG_REG_PARTS, &way->mr[2], NULL);
+    rc = rc ? rc : hmreg_mr_get(way->group, memory + 1, 4000, HMREG_ACCESS_REMOTE, &way->held);
+    rc = rc ? rc : sleep_and_wake(way);
+    return rc ? rc : reach(way, way->mr[0]);
+}
+
+CASE(each_call_fails__hibernating)
+{
+    return hibernate_with(way, HMREG_MONITOR_DEFAULT);
+}
+
+CASE(each_call_fails__hibernating_with_userfaultfd)
+{
+    return hibernate_with(way, HMREG_MONITOR_USERFAULTFD);
+}
+
 CASE(each_call_fails__allocation)
 {
     int rc = open_way(way, 0);
@@ -273,13 +329,6 @@ CASE(each_call_fails__allocation)
 }
 
 /* ---- each call fails -------------------------------------------------------------------- */
-
-/* -EOPNOTSUPP: every path to device memory was refused, because a resource was missing. */
-static bool is_want(int rc)
-{
-    return rc == -ENOMEM || rc == -EMFILE || rc == -EAGAIN || rc == -EADDRINUSE || rc == -ENOSYS ||
-           rc == -EOPNOTSUPP;
-}
 
 struct scales {
     long blocks, mappings;

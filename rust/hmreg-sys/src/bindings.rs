@@ -964,6 +964,36 @@ extern "C" {
 pub const HMREG_GROUP_MAX: ::std::os::raw::c_int = 64;
 pub const HMREG_GROUP_PARTIAL: ::std::os::raw::c_uint = 1;
 pub const HMREG_GROUP_OWNS_MEMBERS: ::std::os::raw::c_uint = 2;
+extern "C" {
+    pub fn hmreg_hibernate(lib: *mut hmreg) -> ::std::os::raw::c_int;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct hmreg_thaw_config {
+    pub size: usize,
+    pub resumed: ::std::option::Option<
+        unsafe extern "C" fn(mr: *mut hmreg_mr, context: *mut ::std::os::raw::c_void),
+    >,
+    pub dmabuf: ::std::option::Option<
+        unsafe extern "C" fn(
+            mr: *mut hmreg_mr,
+            index: usize,
+            dmabuf: *mut hmreg_mr_dmabuf,
+            context: *mut ::std::os::raw::c_void,
+        ) -> ::std::os::raw::c_int,
+    >,
+    pub failed: ::std::option::Option<
+        unsafe extern "C" fn(
+            mr: *mut hmreg_mr,
+            why: *const hmreg_error,
+            context: *mut ::std::os::raw::c_void,
+        ),
+    >,
+    pub context: *mut ::std::os::raw::c_void,
+}
+extern "C" {
+    pub fn hmreg_thaw(lib: *mut hmreg, config: *const hmreg_thaw_config) -> ::std::os::raw::c_int;
+}
 pub const HMREG_ETOOSMALL: ::std::os::raw::c_int = 257;
 pub const HMREG_EOPBADSTATE: ::std::os::raw::c_int = 258;
 pub const HMREG_EBADFLAGS: ::std::os::raw::c_int = 260;
@@ -1205,6 +1235,13 @@ extern "C" {
         out: *mut *mut hmreg_domain,
     ) -> ::std::os::raw::c_int;
 }
+extern "C" {
+    pub fn hmreg_domain_renew_ofi(
+        domain: *mut hmreg_domain,
+        fid: *mut fid_domain,
+        info: *const fi_info,
+    ) -> ::std::os::raw::c_int;
+}
 pub const HMREG_OFI_ASYNC: ::std::os::raw::c_uint = 65536;
 pub const HMREG_PLAN_MAX_LEN: hmreg_plan_kind = 0;
 pub const HMREG_PLAN_MAX_MR: hmreg_plan_kind = 1;
@@ -1347,6 +1384,12 @@ extern "C" {
         pd: *mut ibv_pd,
         config: *const hmreg_domain_config,
         out: *mut *mut hmreg_domain,
+    ) -> ::std::os::raw::c_int;
+}
+extern "C" {
+    pub fn hmreg_domain_renew_verbs(
+        domain: *mut hmreg_domain,
+        pd: *mut ibv_pd,
     ) -> ::std::os::raw::c_int;
 }
 #[repr(C)]

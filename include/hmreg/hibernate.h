@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+ *
+ * Saving a process and restoring it, elsewhere or more than once (libhmreg): all fabric objects of
+ * the library end, so that a checkpoint (CRIU) finds none, and are made anew later, on the NICs
+ * that are there then. hmreg.h's conventions hold here.
+ *
+ * hmreg_suspend() takes registrations from memory; hmreg_hibernate() takes them from the fabric.
+ * Both may be in force at once, and begin and end in either order: a region is registered again by
+ * whichever ends last. The struct hmreg_mr of each region stays the same; its keys do not.
+ */
+#ifndef HMREG_HIBERNATE_H
+#define HMREG_HIBERNATE_H
+
+#include <hmreg/hmreg.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+/*
+ * Ends every registration of the library, on all domains, of explicit and cached regions, held or
+ * not, and all else that a checkpoint refuses: the memory monitor (userfaultfd, /dev/hmreg) and its
+ * thread, the thread that deregisters, dmabufs and mappings of device memory, and the page of hmreg
+ * stats. On success the caller
+ * closes its own objects of the fabrics, fid_domains and ibv_pds too, and the process may be saved.
+ * Until hmreg_thaw():
+ *  - a region that is open or held is suspended, as by hmreg_suspend(). It keeps what it was asked
+ *    for with: range, access, key and options. A cached region without a holder has ended.
+ *  - calls that register, get, or need the fabric return -EAGAIN. hmreg_mr_put(),
+ *    hmreg_mr_close(), hmreg_domain_close(), queries, hmreg_suspend(), hmreg_resume() and
+ *    hmreg_domain_lost() work. Domains may be opened.
+ *  - hmreg calls no fabric and no vendor's runtime for regions.
+ * Before the call the application ends all transfers. During it and during hmreg_thaw() other
+ * threads make no calls with the library but hmreg_mr_put() and hmreg_mr_close(). Each library of
+ * the process (hmreg_open()) hibernates by itself. A library that hibernates already: 0.
+ * -EINVAL: lib is NULL. -ENOMEM. -EPERM: in a forked child. -EBUSY, of which the text names the
+ * domain and what must be closed first: jobs, mapped keys (hmreg_domain_map_raw()), remotes and key
+ * tables of a domain with HMREG_MR_RAW, objects of hmreg (memory windows, loopback's endpoints,
+ * counters and queues), or a region that an endpoint or counter is bound to. -EOPNOTSUPP: a region
+ * of a domain whose registrations complete in an event queue that the caller reads. After these
+ * nothing has changed. -EBUSY also: a fabric does not deregister a region, which it says only when
+ * asked (a memory window that the caller has bound itself), or a lost domain has not deregistered
+ * all. Then the other regions are suspended, but nothing else has ended: call again, or
+ * hmreg_thaw(). Any other error is a fabric's, whose registration counts as ended: the library
+ * hibernates.
+ */
+int hmreg_hibernate(struct hmreg *lib);
+
+struct hmreg_thaw_config {
+    size_t size; /* sizeof(struct hmreg_thaw_config) */
+    /* As of struct hmreg_resume_config (<hmreg/suspend.h>). */
+    void (*resumed)(struct hmreg_mr *mr, void *context);
+    int (*dmabuf)(struct hmreg_mr *mr, size_t index, struct hmreg_mr_dmabuf *dmabuf, void *context);
+    /* Called for each region that cannot be registered now; why: for the call only. NULL: none.
+     * Must not register, get, release, suspend or resume. */
+    void (*failed)(struct hmreg_mr *mr, const struct hmreg_error *why, void *context);
+    void *context;
+};
+
+/*
+ * Ends the hibernation, in the process that hibernated or in one restored from its image. Before
+ * it the application says of each domain of libfabric or libibverbs that was open then where it is
+ * now: hmreg_domain_renew_ofi() (<hmreg/ofi.h>), hmreg_domain_renew_verbs() (<hmreg/verbs.h>), with
+ * the old object where that was not closed; or that its NIC is not here: hmreg_domain_lost(). A
+ * group goes on with the members that are not lost. Then it begins a new life (tokens of before
+ * are of another: hmreg_remote_check()), chooses the memory monitor anew, as hmreg_open() and the
+ * first get do, and registers each region anew as it was asked for, by the memory that is there
+ * now, with new keys (requested ones but for the domains that choose keys are requested again), a
+ * new generation in the public head and a new token. A region of memory that is suspended stays so
+ * until hmreg_resume(). A monitor that was chosen by name and is not available leaves host memory
+ * uncached, as hmreg_monitor_query() says. config: NULL: no callbacks.
+ * -EINVAL: lib is NULL, config's size, or a domain has no fabric, as the text says: nothing has
+ * changed. -ENOENT: the library does not hibernate. Any other error, such as an error of
+ * hmreg_mr_regattr(), is of the first of the regions that are still suspended; the text says how
+ * many these are, and names that one. The others are registered and may be used, but calls that
+ * register or get still return -EAGAIN: call again when the cause is gone, or once the regions that
+ * `failed` was called for are closed or put. hmreg_hibernate() ends all again.
+ */
+int hmreg_thaw(struct hmreg *lib, const struct hmreg_thaw_config *config);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif
