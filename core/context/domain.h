@@ -72,14 +72,15 @@ struct hmreg_domain {
     bool check_puts; /* see put_check.h, also for the two fields below */
     atomic_bool closed;
     struct hmreg_domain *next_closed;
-    atomic_uint regions;     /* open explicit regions */
-    atomic_uint remotes;     /* open remotes */
-    atomic_uint tables;      /* open key tables */
-    atomic_uint mapped_keys; /* keys of hmreg_domain_map_raw() that are mapped */
-    atomic_uint groups;      /* groups that it is a member of */
-    atomic_uint columns;     /* of groups' regions, that are registered on it or may be */
-    atomic_bool owned;       /* one of them closes it with itself */
-    atomic_uint jobs;        /* open jobs of hmreg_job_start() */
+    atomic_uint regions; /* open explicit regions */
+    atomic_uint remotes; /* open remotes */
+    atomic_uint tables;  /* open key tables */
+    atomic_uint
+        mapped_keys;     /* keys of hmreg_domain_map_raw(), and of key tables, that are mapped */
+    atomic_uint groups;  /* groups that it is a member of */
+    atomic_uint columns; /* of groups' regions, that are registered on it or may be */
+    atomic_bool owned;   /* one of them closes it with itself */
+    atomic_uint jobs;    /* open jobs of hmreg_job_start() */
     struct undone undone;
     struct lost lost;
     struct origins origins;

@@ -107,10 +107,8 @@ int group_new(struct hmreg *lib, struct hmreg_domain *const *members, size_t cou
         group->places[i] = members[i]->place;
     }
     pthread_mutex_init(&group->lock, NULL);
-    pthread_cond_init(&group->returned, NULL);
     rc = flags & HMREG_GROUP_OWNS_MEMBERS ? claim_members(group) : 0;
     if (rc) {
-        pthread_cond_destroy(&group->returned);
         pthread_mutex_destroy(&group->lock);
         free(group);
         return rc;
@@ -141,7 +139,6 @@ void group_free(struct group *group)
         atomic_fetch_sub(&group->members[i]->groups, 1);
     if (group->flags & HMREG_GROUP_OWNS_MEMBERS)
         release_members(group, group->count);
-    pthread_cond_destroy(&group->returned);
     pthread_mutex_destroy(&group->lock);
     free(group);
 }
@@ -206,6 +203,18 @@ bool group_is_replacing(struct group *group)
     running = group->running;
     pthread_mutex_unlock(&group->lock);
     return running;
+}
+
+bool group_is_stuck(struct group *group)
+{
+    bool stuck;
+
+    if (!group)
+        return false;
+    pthread_mutex_lock(&group->lock);
+    stuck = group->running && group->about[group->replacing].state == HMREG_MEMBER_WITHDRAWN;
+    pthread_mutex_unlock(&group->lock);
+    return stuck;
 }
 
 /* ---- what a group can do ---------------------------------------------------------------- */
