@@ -282,7 +282,7 @@ int hmreg_domain_progress(struct hmreg_domain *domain)
 
     if (!rc)
         cache_set_progress(domain->caches);
-    if (!rc && domain->group && group_has_left(domain->group))
+    if (!rc && group_has_left(domain))
         group_member_end_left(domain);
     return rc;
 }

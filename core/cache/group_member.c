@@ -123,6 +123,9 @@ static int withdraw(struct hmreg_domain *domain, size_t member, const char *why)
     origin_wake(domain); /* a close that waits for a replacement on this member */
     (void)visit_all(domain->caches, &visit);
     end_all_left(domain->caches);
+    if (group_has_left(domain))
+        cache_set_serve(domain->caches);
+    reaper_wake();
     hmreg_error_unguard(&guard, true);
     return failed;
 }

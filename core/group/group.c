@@ -184,17 +184,6 @@ int group_set_member(struct group *group, size_t member, struct hmreg_domain *do
     return 0;
 }
 
-bool group_has_left(struct group *group)
-{
-    bool has = false;
-
-    pthread_mutex_lock(&group->lock);
-    for (size_t i = 0; i < group->count; i++)
-        has |= group->about[i].why.code;
-    pthread_mutex_unlock(&group->lock);
-    return has;
-}
-
 bool group_is_replacing(struct group *group)
 {
     bool running;

@@ -24,8 +24,10 @@ struct group {
                                    (core/mr/column.h), and what is of a member */
     _Atomic uint64_t withdrawn; /* bit i: nothing is registered on member i */
     struct group_member *about; /* of each member */
-    bool running;               /* a replacement has not ended; the next three are its own */
-    pthread_t thread;           /* it has begun, and is to be joined: `threaded` */
+    atomic_uint left;           /* columns that withdrawn members have left in cached regions */
+    void (*end_left)(struct hmreg_domain *group); /* ends those of regions without a holder */
+    bool running;     /* a replacement has not ended; the next three are its own */
+    pthread_t thread; /* it has begun, and is to be joined: `threaded` */
     bool threaded;
     size_t replacing; /* the member */
     bool again;       /* it is to go through the regions once more */
@@ -55,8 +57,6 @@ struct provider_caps group_caps(const struct group *group);
 int group_check_new(const struct group *group, const struct hmreg_domain *domain);
 /* The domain becomes this member. -EINVAL: it has another owner. */
 int group_set_member(struct group *group, size_t member, struct hmreg_domain *domain);
-/* Was a member ever withdrawn? */
-bool group_has_left(struct group *group);
 /* Does a thread register on a member that was replaced? */
 bool group_is_replacing(struct group *group);
 /* Does it, though that member was withdrawn since? It may not answer. NULL: no. */
@@ -69,6 +69,12 @@ bool group_has(const struct group *group, const struct hmreg_domain *domain);
 static inline bool group_registers_on(uint64_t rails, size_t rail)
 {
     return !rails || (rails & UINT64_C(1) << rail);
+}
+
+/* Have withdrawn members left something in a group's cached regions? */
+static inline bool group_has_left(const struct hmreg_domain *domain)
+{
+    return domain->group && atomic_load(&domain->group->left);
 }
 
 /* Is this one of a group's members that nothing is registered on now? */

@@ -90,6 +90,15 @@ static struct natives *hold(const struct hmreg_mr *mr)
     return natives;
 }
 
+/* With the lock held. */
+static void push_left(struct hmreg_mr *mr, struct natives *left)
+{
+    left->next = mr_ext(mr)->left;
+    mr_ext(mr)->left = left;
+    if (mr->slot_offset)
+        atomic_fetch_add(&mr->domain->group->left, 1);
+}
+
 /* With the lock held. *left and *missing become NULL if they are used. A member that was not
  * registered on, though it was asked for, gets another chance with the next in its place. */
 static int withdraw(struct hmreg_mr *mr, size_t member, struct natives **left,
@@ -113,8 +122,7 @@ static int withdraw(struct hmreg_mr *mr, size_t member, struct natives **left,
     rail->missing = *missing;
     *rail->missing = group->about[member].why;
     rail->withdrawn = true;
-    (*left)->next = mr_ext(mr)->left;
-    mr_ext(mr)->left = *left;
+    push_left(mr, *left);
     *left = NULL;
     *missing = NULL;
     mr_set_column(mr, member);
@@ -244,8 +252,7 @@ static void enter(struct hmreg_mr *mr, size_t member, struct natives *made)
     mr_set_column(mr, member); /* its places, before its keys */
     move_column(made, member, natives, member);
     mr_set_column(mr, member); /* a thread that sees this generation sees them */
-    made->next = mr_ext(mr)->left;
-    mr_ext(mr)->left = made;
+    push_left(mr, made);
 }
 
 int column_enter(struct hmreg_mr *mr, size_t member, struct natives *made)
@@ -331,6 +338,8 @@ struct natives *column_take_left(struct hmreg_mr *mr)
     pthread_mutex_lock(&group->lock);
     left = mr_ext(mr)->left;
     mr_ext(mr)->left = NULL;
+    for (struct natives *one = left; one && mr->slot_offset; one = one->next)
+        atomic_fetch_sub(&group->left, 1);
     pthread_mutex_unlock(&group->lock);
     return left;
 }
@@ -340,7 +349,6 @@ void column_leave(struct hmreg_mr *mr, struct natives *left)
     struct group *group = mr->domain->group;
 
     pthread_mutex_lock(&group->lock);
-    left->next = mr_ext(mr)->left;
-    mr_ext(mr)->left = left;
+    push_left(mr, left);
     pthread_mutex_unlock(&group->lock);
 }

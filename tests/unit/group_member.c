@@ -4,6 +4,8 @@
  * which NIC is called.
  */
 #include "tests/unit/member_fixture.h"
+
+#include "core/base/reaper.h"
 #define FAILING_MALLOC
 #include "tests/support/failing_allocation.h"
 
@@ -69,6 +71,23 @@ TEST(withdraw__cached_held__ends_after_the_last_put)
     assert_ok(hmreg_domain_progress(group));
     assert_int_equal(atomic_load(&nics[BROKEN].deregs), 1);
     assert_survivors(1, 0);
+}
+
+/* The application makes no further call. */
+TEST(withdraw__cached_held__the_librarys_thread_ends_it)
+{
+    struct hmreg_mr *mr;
+
+    reaper_set_idle(1000000);
+    open_all();
+    mr = get(memory[0], LEN);
+    withdraw();
+    hmreg_mr_put(mr);
+    while (!atomic_load(&nics[BROKEN].deregs))
+        sched_yield();
+    assert_survivors(1, 0);
+    test_finish();
+    reaper_set_idle(REAPER_IDLE_NS);
 }
 
 TEST(withdraw__ends_with_its_last_put__ends_there)
