@@ -24,8 +24,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define BIT(member) (UINT64_C(1) << (member))
+#define PAUSE_NS    1000000 /* between looks at what another visit has */
 
 static int check(struct hmreg_domain *domain, size_t member)
 {
@@ -196,16 +198,27 @@ static bool end_replacement(struct group *group)
     return !again;
 }
 
+/* Other visits may have regions that lack the member: they are short, or suspend the region. */
+static void complete_all(struct group *group)
+{
+    const struct timespec pause = {.tv_nsec = PAUSE_NS};
+    struct visit visit = {.wants = is_outdated, .call = complete, .context = group};
+
+    while (!visit_all(group->domain->caches, &visit) && visit.busy) {
+        visit.busy = false;
+        nanosleep(&pause, NULL);
+    }
+    end_all_left(group->domain->caches);
+}
+
 static void run(struct group *group)
 {
-    struct visit counting = {.wants = is_outdated, .call = count, .context = group, .shares = true};
-    struct visit completing = {.wants = is_outdated, .call = complete, .context = group};
+    struct visit visit = {.wants = is_outdated, .call = count, .context = group, .shares = true};
 
-    (void)visit_all(group->domain->caches, &counting);
-    do {
-        (void)visit_all(group->domain->caches, &completing);
-        end_all_left(group->domain->caches);
-    } while (!end_replacement(group));
+    (void)visit_all(group->domain->caches, &visit);
+    do
+        complete_all(group);
+    while (!end_replacement(group));
 }
 
 /* The next replacement, or the end of the group, joins it. */

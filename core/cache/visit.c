@@ -76,6 +76,7 @@ static bool take(struct cache_pool *pool, struct hmreg_mr *entry, struct visit *
         return true;
     }
     visit->waits = true;
+    visit->busy |= whole && body->visited;
     return false;
 }
 

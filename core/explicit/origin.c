@@ -405,6 +405,7 @@ static int visit_one(struct hmreg_domain *domain, struct origin *origin, struct 
     if (open)
         return visit_open(domain, origin, visit);
     visit->waits = true;
+    visit->busy |= visited;
     if (visit->range && origin->state == ORIGIN_JOB) /* which fills or frees its region meanwhile */
         return hmreg_fail(-EBUSY, "a job registers %zu bytes at %p: end it first",
                           iov_at(origin, 0).iov_len, iov_at(origin, 0).iov_base);

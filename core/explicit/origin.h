@@ -66,6 +66,7 @@ struct visit {
     bool shares; /* also those that another visit has; call() is short, with a lock held */
     bool held;   /* of cached regions, unpublished ones only */
     bool waits;  /* set: of those that touch the range, other threads have some */
+    bool busy;   /* set: of those that are wanted, other visits have some */
     int failed;  /* set: the fabric is busy with a cached region that no get holds */
 };
 

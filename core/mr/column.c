@@ -175,40 +175,36 @@ static bool is_wanted(const struct group *group, const struct natives *natives, 
            !(atomic_load(&group->withdrawn) & BIT(member));
 }
 
-/* With the lock held. */
-static bool is_being_replaced(const struct group *group, size_t member)
+/* With the lock held: members that are outdated, and, in *wanted, that are wanted. Who suspends a
+ * region ends what is registered of it. */
+static uint64_t look(const struct group *group, const struct hmreg_mr *mr, uint64_t *wanted)
 {
-    return group->running && group->replacing == member;
+    const struct natives *natives = mr_natives(mr);
+    bool suspended = mr_ext(mr)->suspended, wants = !suspended && !mr_ext(mr)->closing;
+    uint64_t outdated = 0;
+
+    *wanted = 0;
+    for (size_t i = 0; natives && i < natives->members; i++) {
+        if (is_outdated(group, natives, i) && !(suspended && has_live(natives, i)))
+            outdated |= BIT(i);
+        if (wants && is_wanted(group, natives, i))
+            *wanted |= BIT(i);
+    }
+    return outdated;
 }
 
 unsigned column_wanted(const struct hmreg_mr *mr, size_t member, bool by_replacement)
 {
-    struct group *group = mr->domain->group;
-    unsigned wanted = 0;
+    struct group *group = mr_ext(mr) ? mr_lock_columns(mr) : NULL;
+    uint64_t wanted = 0;
+    unsigned number = 0;
 
-    pthread_mutex_lock(&group->lock);
-    if (mr_natives(mr) && !mr_ext(mr)->suspended && !mr_ext(mr)->closing &&
-        is_wanted(group, mr_natives(mr), member) &&
-        (by_replacement || !is_being_replaced(group, member)))
-        wanted = group->about[member].replaced;
-    pthread_mutex_unlock(&group->lock);
-    return wanted;
-}
-
-/* With the lock held: members that are outdated, and, in *wanted, that are wanted. */
-static uint64_t look(const struct group *group, const struct hmreg_mr *mr, uint64_t *wanted)
-{
-    const struct natives *natives = mr_natives(mr);
-    uint64_t outdated = 0;
-
-    *wanted = 0;
-    if (!natives || mr_ext(mr)->suspended)
-        return 0;
-    for (size_t i = 0; i < natives->members; i++) {
-        outdated |= is_outdated(group, natives, i) ? BIT(i) : 0;
-        *wanted |= !mr_ext(mr)->closing && is_wanted(group, natives, i) ? BIT(i) : 0;
-    }
-    return outdated;
+    if (group)
+        look(group, mr, &wanted);
+    if ((wanted & BIT(member)) && (by_replacement || !group->running || group->replacing != member))
+        number = group->about[member].replaced;
+    mr_unlock_columns(group);
+    return number;
 }
 
 bool column_is_current(const struct hmreg_mr *mr)

@@ -237,7 +237,6 @@ int region_suspend(struct hmreg_mr *mr, bool unbinds)
     if (!was && mr_is_suspended(mr))
         mr_set_head(mr);
     mr_unlock_columns(group);
-    column_settle(mr); /* a member that was withdrawn meanwhile has nothing of it */
     undone_wake(mr->domain);
     return rc;
 }

@@ -197,6 +197,25 @@ TEST(withdraw__suspended__resumes_without_it_or_with_the_new_one)
     assert_ok(hmreg_mr_close(mr));
 }
 
+TEST(withdraw__suspended__holds_nothing_of_the_old_domain)
+{
+    struct hmreg_mr *mr, *held;
+
+    open_all();
+    mr = reg(memory[0], LEN);
+    held = get(memory[1], LEN);
+    assert_ok(hmreg_suspend(lib, memory[0], 2 * LEN));
+    withdraw();
+    replace();
+    assert_ok(hmreg_domain_close(nics[BROKEN].domain));
+    nics[BROKEN].domain = NULL;
+    assert_ok(hmreg_resume(lib, memory[0], 2 * LEN, NULL));
+    assert_whole(mr);
+    assert_whole(held);
+    assert_ok(hmreg_mr_close(mr));
+    hmreg_mr_put(held);
+}
+
 /* What a withdrawn member has registered ends with the suspension: its memory is given back. */
 TEST(withdraw__suspended_later__nothing_keeps_the_memory)
 {
