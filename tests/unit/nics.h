@@ -20,9 +20,9 @@
 
 struct nic {
     atomic_uint regs, deregs, revokes;
-    atomic_int fail;      /* the result of reg */
-    void (*during)(void); /* called once, by reg, on its thread */
-    atomic_bool hangs;    /* reg posts `entered` and waits for `leave` */
+    atomic_int fail;              /* the result of reg */
+    void (*_Atomic during)(void); /* called once, by reg, on its thread */
+    atomic_bool hangs;            /* reg posts `entered` and waits for `leave` */
     sem_t entered, leave;
     struct hmreg_domain *domain;
 };
@@ -40,10 +40,9 @@ static int nic_reg(void *self, const struct provider_request *req, struct hmreg_
                    struct hmreg_reason *why)
 {
     struct nic *nic = self;
-    void (*during)(void) = nic->during;
+    void (*during)(void) = atomic_exchange(&nic->during, NULL);
 
     atomic_fetch_add(&nic->regs, 1);
-    nic->during = NULL;
     if (during)
         during();
     if (atomic_load(&nic->hangs)) {
