@@ -25,7 +25,7 @@ struct group {
     _Atomic uint64_t withdrawn; /* bit i: nothing is registered on member i */
     struct group_member *about; /* of each member */
     atomic_uint left;           /* columns that withdrawn members have left in cached regions */
-    void (*end_left)(struct hmreg_domain *group); /* ends those of regions without a holder */
+    void (*end_left)(struct hmreg_domain *group); /* of regions without a holder */
     bool running;     /* a replacement has not ended; the next three are its own */
     pthread_t thread; /* it has begun, and is to be joined: `threaded` */
     bool threaded;

@@ -80,7 +80,7 @@ int hmreg_token_rail(const void *token, size_t size, size_t rail, const void **r
  * Opens a peer's region on each member of a group: rail i of the token on member i. remotes: count
  * elements, where count is the number of the group's members, 1 where domain is no group; each
  * becomes a remote to close with hmreg_remote_close(), or NULL where the token has no such rail.
- * Rails of the token beyond count, and those of members that are withdrawn, are not opened: NULL.
+ * Rails of the token beyond count, and rails of withdrawn members, are not opened: NULL.
  * On a group with HMREG_GROUP_PARTIAL a rail that cannot be opened is NULL as well. A peer whose
  * rails lie otherwise opens each by hmreg_token_rail() and hmreg_remote_open(). -EINVAL: an
  * argument is NULL, or count is another. -ENOENT: the token has none of these rails. Errors of

@@ -36,7 +36,7 @@ static void check(const struct hmreg_mr *mr)
     hmreg_mr_rail(mr, 1); /* there or not */
 }
 
-/* So many suspensions may happen during a get that it is told to try again. */
+/* With so many suspensions a call may return -EAGAIN, although none was of its memory. */
 static struct hmreg_mr *get(void *addr)
 {
     struct hmreg_mr *mr = NULL;
