@@ -231,10 +231,11 @@ static void wake_waiters(struct cache_pool *pool)
 static enum cache_publish publish(struct cache *cache, struct hmreg_mr *entry, bool same_identity,
                                   bool hot, struct cache_search *search)
 {
-    enum cache_publish result =
-        same_identity && !entry_body(entry)->changed && !column_is_outdated(entry)
-            ? take_room(cache, mr_len(entry), search)
-            : CACHE_DISCARDED;
+    enum cache_publish result = CACHE_DISCARDED;
+
+    if (same_identity && !entry_body(entry)->changed)
+        result =
+            column_may_publish(entry) ? take_room(cache, mr_len(entry), search) : CACHE_OUTDATED;
 
     switch (result) {
     case CACHE_PUBLISHED:
@@ -272,16 +273,21 @@ void cache_retire_claim(struct cache *cache, struct hmreg_mr *entry, bool refuse
 {
     pthread_mutex_lock(&cache->pool->lock);
     entry_body(entry)->refused_room = refused_room;
+    entry_body(entry)->filling = true;
     cache_retire_pending(cache, entry);
     wake_waiters(cache->pool);
     pthread_mutex_unlock(&cache->pool->lock);
 }
 
-void cache_filled(struct cache_pool *pool, struct hmreg_mr *entry)
+bool cache_filled(struct cache_pool *pool, struct hmreg_mr *entry, bool forced)
 {
+    bool filled;
+
     pthread_mutex_lock(&pool->lock);
-    entry_body(entry)->filling = false;
+    filled = forced || column_may_publish(entry);
+    entry_body(entry)->filling = !filled;
     pthread_mutex_unlock(&pool->lock);
+    return filled;
 }
 
 static void wait_for(struct cache *cache, const struct hmreg_mr *entry)

@@ -41,6 +41,7 @@ enum cache_publish {
     CACHE_ROOMLESS,    /* the regions in use leave no room for it */
     CACHE_SQUEEZED,    /* the limit of all caches is reached: evict one region, call again */
     CACHE_INTERRUPTED, /* call cache_finish_withdrawal() and try again */
+    CACHE_OUTDATED,    /* a group's members have changed: complete the region, try again */
 };
 
 /* Makes room for a claimed entry whose region is registered, and publishes the entry.
@@ -50,11 +51,12 @@ enum cache_publish {
 enum cache_publish cache_publish(struct cache *cache, struct hmreg_mr *entry, bool same_identity,
                                  bool tcache, struct cache_search *search);
 /* Retires a claimed entry instead of publishing it. refused_room: it is registered, but the caller
- * found no room for it; else its registration failed, or it must not be cached. The caller keeps
- * its pin. */
+ * found no room for it, and calls cache_filled(); else its registration failed, or it must not be
+ * cached. The caller keeps its pin. */
 void cache_retire_claim(struct cache *cache, struct hmreg_mr *entry, bool refused_room);
-/* A get has registered an entry that no other get will find. */
-void cache_filled(struct cache_pool *pool, struct hmreg_mr *entry);
+/* A get has registered an entry that no other get will find. False: a group's members have changed:
+ * complete the region, try again. forced: it cannot be completed. */
+bool cache_filled(struct cache_pool *pool, struct hmreg_mr *entry, bool forced);
 /* Waits until an entry that the caller has pinned is no longer pending. Returns whether it is live.
  * *refused_room: set to whether it failed to become live for lack of room, or is not live yet and
  * announced. */

@@ -525,23 +525,33 @@ static bool on_tidy(struct reaper_client *client)
     return false;
 }
 
+/* The last put of a region is not noticed that has columns of withdrawn members. */
+static bool has_left(const struct cache_set *set)
+{
+    return atomic_load(&set->pool.served) && group_has_left(set->domain);
+}
+
 static bool recur(struct reaper_client *client)
 {
     struct cache_set *set = set_of_reaper(client);
 
+    if (has_left(set))
+        set->domain->group->end_left(set->domain);
     return sweep_some(&set->sweep, &set->pool);
 }
 
 static bool recurs(struct reaper_client *client)
 {
-    return sweep_is_expected(&set_of_reaper(client)->sweep);
+    struct cache_set *set = set_of_reaper(client);
+
+    return has_left(set) || sweep_is_expected(&set->sweep);
 }
 
 static bool needs_reaper(struct reaper_client *client)
 {
     struct cache_set *set = set_of_reaper(client);
 
-    return atomic_load(&set->untidy) || atomic_load(&set->reaping) ||
+    return atomic_load(&set->untidy) || atomic_load(&set->reaping) || has_left(set) ||
            cache_needs_reaper(&set->pool);
 }
 

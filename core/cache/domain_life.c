@@ -118,6 +118,20 @@ static int check_closed(struct hmreg_domain *domain, unsigned owners)
     return held.count ? fail_held(&held) : 0;
 }
 
+/* The reaper holds a group's region while it ends what withdrawn members have left of it. */
+static int check_unused(struct hmreg_domain *domain, unsigned owners)
+{
+    struct reaper_client *reaper = &domain->caches->reaper;
+    int rc;
+
+    if (!domain->group)
+        return check_closed(domain, owners);
+    reaper_pause(reaper);
+    rc = check_closed(domain, owners);
+    reaper_resume(reaper);
+    return rc;
+}
+
 /* The reaper may be inside the fabric of a lost domain, in a call that began before. */
 static int check_reaper(const struct hmreg_domain *domain)
 {
@@ -144,7 +158,7 @@ static int fail_lost_left(struct hmreg_domain *domain)
 /* Deregisters the domain's cached regions, so that it can end. -EBUSY: it stays open. */
 static int stop(struct hmreg_domain *domain, unsigned owners)
 {
-    int rc = check_closed(domain, owners);
+    int rc = check_unused(domain, owners);
     unsigned busy;
     UNCANCELLED;
 
@@ -282,7 +296,7 @@ int hmreg_domain_progress(struct hmreg_domain *domain)
 
     if (!rc)
         cache_set_progress(domain->caches);
-    if (!rc && domain->group && group_has_left(domain->group))
+    if (!rc && group_has_left(domain))
         group_member_end_left(domain);
     return rc;
 }

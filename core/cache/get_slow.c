@@ -22,7 +22,6 @@
 #include "core/cache/cover.h"
 #include "core/cache/notice.h"
 #include "core/group/group.h"
-#include "core/mr/column.h"
 #include "core/mr/explain.h"
 #include "core/mr/region.h"
 
@@ -272,6 +271,15 @@ static int fail_short(void)
     return hmreg_fail(-ENOMEM, "hmreg has no memory for one more cached region");
 }
 
+/* No other get finds the entry. */
+static void fill_up(struct get *get, struct hmreg_mr *entry)
+{
+    int rc = 0;
+
+    while (!cache_filled(&get->set->pool, entry, rc))
+        rc = variant_complete(entry, false);
+}
+
 static void count_uncached(struct cache *cache, enum stats_count cause)
 {
     cache_stats_add(&cache->stats, STATS_UNCACHED, 1);
@@ -292,7 +300,7 @@ static int get_uncached(struct get *get, struct hmreg_mr *entry, enum stats_coun
         return rc;
     }
     explain_warn_unreadable(entry);
-    cache_filled(&get->set->pool, entry);
+    fill_up(get, entry);
     count_uncached(cache_of(get, entry), cause);
     *out = entry;
     return 0;
@@ -331,11 +339,14 @@ static enum cache_publish publish(struct get *get, struct cache *cache, struct h
             interrupted = search->advanced ? 0 : interrupted + (search->withdrawn_count != 0);
             search->advanced = false;
             cache_finish_withdrawal(cache->pool, search);
-        } else {
+        } else if (result != CACHE_OUTDATED) {
             return result;
+        } else if (variant_complete(entry, false)) {
+            break;
         }
     }
     cache_retire_claim(cache, entry, true);
+    fill_up(get, entry);
     return CACHE_ROOMLESS;
 }
 
@@ -568,8 +579,6 @@ static int get_uncancelled(struct get *get, bool caching, struct hmreg_mr **out)
     rc = get_rounds(get, caching, out);
     put_discarded(get);
     region_settle_lost(get->domain);
-    if (!rc)
-        column_settle(*out);
     if (rc != -EFAULT || !get->assumed)
         return rc;
     refused = request_resolve(get->domain, get->request, get->found); /* in words */

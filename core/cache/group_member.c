@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * See group_member.h. Both calls go through all regions of the group, as hmreg_suspend() does
- * (visit.h, core/explicit/origin.h), and take turns with it. A withdrawal only moves keys
- * (core/mr/column.h), so it does not wait for a replacement, whose fabric may not answer: it works
- * under that one's turn.
+ * (struct visit), and no thread waits for them. A withdrawal only moves keys (core/mr/column.h), so
+ * it shares each region with what has it. A replacement has one region at a time, which
+ * hmreg_suspend() and hmreg_mr_close() of that region wait for; no longer than until its member is
+ * withdrawn again, since the fabric may not answer. Regions that other threads are registering it
+ * leaves to them, who complete them before they are visible, or send it through all regions again
+ * (column_may_publish()).
  */
 #include "core/cache/group_member.h"
 
@@ -21,15 +24,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define BIT(member) (UINT64_C(1) << (member))
-
-/* Of a call on one member. */
-struct pass {
-    struct group *group;
-    size_t member;
-    int failed;
-};
+#define PAUSE_NS    1000000 /* between looks at what another visit has */
 
 static int check(struct hmreg_domain *domain, size_t member)
 {
@@ -43,47 +41,18 @@ static int check(struct hmreg_domain *domain, size_t member)
     return rc;
 }
 
-/* ---- turns ------------------------------------------------------------------------------ */
-
-/* True: under the turn of a replacement. */
-static bool take_turn(struct group *group)
-{
-    bool borrowed;
-
-    pthread_mutex_lock(&group->lock);
-    borrowed = group->has_turn;
-    group->borrowers += borrowed;
-    pthread_mutex_unlock(&group->lock);
-    if (!borrowed)
-        suspended_take_turn(&group->lib->suspended);
-    return borrowed;
-}
-
-static void end_turn(struct group *group, bool borrowed)
-{
-    if (!borrowed) {
-        suspended_end_turn(&group->lib->suspended);
-        return;
-    }
-    pthread_mutex_lock(&group->lock);
-    group->borrowers--;
-    pthread_cond_broadcast(&group->returned);
-    pthread_mutex_unlock(&group->lock);
-}
-
 /* ---- withdrawing ------------------------------------------------------------------------ */
 
-static void withdraw_explicit(struct hmreg_mr *mr, void *context)
+static bool is_outdated(const struct hmreg_mr *mr)
 {
-    struct pass *pass = context;
-    int rc = column_withdraw(mr, pass->member);
-
-    pass->failed = rc ? rc : pass->failed;
+    return !column_is_current(mr);
 }
 
-static int withdraw_entry(struct cache_set *set, struct hmreg_mr *entry, void *context)
+static int withdraw_from(struct hmreg_mr *mr, const struct origin *origin, void *context)
 {
-    withdraw_explicit(entry, context);
+    int *failed = context, rc = column_settle(mr);
+
+    *failed = rc ? rc : *failed;
     return 0;
 }
 
@@ -99,11 +68,11 @@ static bool is_alone(struct cache_pool *pool, const struct hmreg_mr *entry)
 
 /* After a barrier that followed the withdrawal: a thread that has read the member's keys holds the
  * region. Of one that ends with its last put the visit's release ends it. */
-static int end_left(struct cache_set *set, struct hmreg_mr *entry, void *context)
+static int end_left(struct hmreg_mr *entry, const struct origin *origin, void *context)
 {
     const struct variant *variant = entry_variant(entry);
 
-    if (!is_alone(&set->pool, entry))
+    if (!is_alone(&entry->domain->caches->pool, entry))
         return 0;
     if (variant && variant->key.attr.endpoint_count)
         mr_unbind_left(entry);
@@ -113,7 +82,7 @@ static int end_left(struct cache_set *set, struct hmreg_mr *entry, void *context
 
 static void end_all_left(struct cache_set *set)
 {
-    struct visit visit = {.entry = end_left};
+    struct visit visit = {.wants = column_has_left, .call = end_left};
 
     thread_cache_barrier(&set->pool.thread_caches);
     visit_entries(set, &visit);
@@ -122,12 +91,9 @@ static void end_all_left(struct cache_set *set)
 void group_member_end_left(struct hmreg_domain *domain)
 {
     struct hmreg_error_guard guard;
-    bool borrowed;
 
     hmreg_error_guard(&guard);
-    borrowed = take_turn(domain->group);
     end_all_left(domain->caches);
-    end_turn(domain->group, borrowed);
     hmreg_error_unguard(&guard, true);
 }
 
@@ -149,19 +115,21 @@ static void set_withdrawn(struct group *group, size_t member, const char *why)
 
 static int withdraw(struct hmreg_domain *domain, size_t member, const char *why)
 {
-    struct pass pass = {.group = domain->group, .member = member};
-    struct visit visit = {.entry = withdraw_entry, .context = &pass};
+    int failed = 0;
+    struct visit visit = {
+        .wants = is_outdated, .call = withdraw_from, .context = &failed, .shares = true};
     struct hmreg_error_guard guard;
-    bool borrowed = take_turn(domain->group);
 
     hmreg_error_guard(&guard);
     set_withdrawn(domain->group, member, why);
-    origin_each(domain, withdraw_explicit, &pass);
-    visit_entries(domain->caches, &visit);
+    origin_wake(domain); /* a close that waits for a replacement on this member */
+    (void)visit_all(domain->caches, &visit);
     end_all_left(domain->caches);
-    end_turn(domain->group, borrowed);
+    if (group_has_left(domain))
+        cache_set_serve(domain->caches);
+    reaper_wake();
     hmreg_error_unguard(&guard, true);
-    return pass.failed;
+    return failed;
 }
 
 int hmreg_group_withdraw(struct hmreg_domain *group, size_t member, const char *why)
@@ -193,82 +161,75 @@ void group_member_lost(struct hmreg_domain *member, const char *why)
 
 static int count(struct hmreg_mr *mr, const struct origin *origin, void *context)
 {
-    struct pass *pass = context;
+    struct group *group = context;
+    bool wanted = column_wanted(mr, group->replacing, true);
 
-    pass->group->about[pass->member].regions += column_is_wanted(mr, pass->member);
+    pthread_mutex_lock(&group->lock);
+    group->about[group->replacing].regions += wanted;
+    pthread_mutex_unlock(&group->lock);
     return 0;
-}
-
-static int count_entry(struct cache_set *set, struct hmreg_mr *entry, void *context)
-{
-    return count(entry, NULL, context);
 }
 
 /* Not 0: the member was withdrawn again. */
-static int fill(struct hmreg_mr *mr, const struct origin *origin, void *context)
+static int complete(struct hmreg_mr *mr, const struct origin *origin, void *context)
 {
-    struct pass *pass = context;
-    struct group_member *about = &pass->group->about[pass->member];
-    int rc;
+    struct group *group = context;
 
-    column_withdraw(mr, pass->member); /* what a withdrawal had no memory for */
-    if (!column_is_wanted(mr, pass->member))
-        return 0;
-    rc = origin ? origin_fill_member(origin, mr, pass->member)
-                : hmreg_fail(-ENOMEM, "hmreg has no memory to register a region again");
-    if (atomic_load(&pass->group->withdrawn) & BIT(pass->member))
-        return -EAGAIN;
-    if (rc)
-        column_fail(mr, pass->member);
-    atomic_fetch_add(rc ? &about->failed : &about->done, 1);
-    return 0;
+    if (origin)
+        origin_complete(origin, mr, true);
+    else
+        variant_complete(mr, true);
+    return atomic_load(&group->withdrawn) & BIT(group->replacing) ? -EAGAIN : 0;
 }
 
-static int fill_entry(struct cache_set *set, struct hmreg_mr *entry, void *context)
+/* False: another thread has published a region meanwhile that lacks the member. */
+static bool end_replacement(struct group *group)
 {
-    struct origin *origin = variant_origin(entry_variant(entry), entry);
-    int rc = fill(entry, origin, context);
+    struct group_member *about = &group->about[group->replacing];
+    bool again;
 
-    free(origin);
-    return rc;
-}
-
-static void visit_all(struct pass *pass,
-                      int (*explicit)(struct hmreg_mr *, const struct origin *, void *),
-                      int (*entry)(struct cache_set *, struct hmreg_mr *, void *))
-{
-    struct hmreg_domain *domain = pass->group->domain;
-    struct visit visit = {.entry = entry, .context = pass};
-    bool waits;
-
-    if (!origin_visit(domain, NULL, explicit, pass, &waits))
-        visit_entries(domain->caches, &visit);
-}
-
-/* The thread has the turn. */
-static void end_replacement(struct group *group, size_t member)
-{
     pthread_mutex_lock(&group->lock);
-    while (group->borrowers)
-        pthread_cond_wait(&group->returned, &group->lock);
-    if (group->about[member].state == HMREG_MEMBER_REPLACING)
-        group->about[member].state = HMREG_MEMBER_PRESENT;
-    group->has_turn = false;
-    suspended_end_turn(&group->lib->suspended);
-    group->running = false;
+    again = group->again && about->state == HMREG_MEMBER_REPLACING;
+    group->again = false;
+    group->running = again;
+    if (!again && about->state == HMREG_MEMBER_REPLACING)
+        about->state = HMREG_MEMBER_PRESENT;
     pthread_mutex_unlock(&group->lock);
+    return !again;
 }
 
-static void *run(void *argument)
+/* Other visits may have regions that lack the member: they are short, or suspend the region. */
+static void complete_all(struct group *group)
 {
-    struct pass pass = *(struct pass *)argument;
+    const struct timespec pause = {.tv_nsec = PAUSE_NS};
+    struct visit visit = {.wants = is_outdated, .call = complete, .context = group};
 
-    free(argument);
+    while (!visit_all(group->domain->caches, &visit) && visit.busy) {
+        visit.busy = false;
+        nanosleep(&pause, NULL);
+    }
+    end_all_left(group->domain->caches);
+}
+
+static void run(struct group *group)
+{
+    struct visit visit = {.wants = is_outdated, .call = count, .context = group, .shares = true};
+
+    (void)visit_all(group->domain->caches, &visit);
+    do
+        complete_all(group);
+    while (!end_replacement(group));
+}
+
+/* The next replacement, or the end of the group, joins it. */
+static void *run_thread(void *argument)
+{
+    struct group *group = argument;
+
     thread_name("hmreg-replace");
-    visit_all(&pass, count, count_entry);
-    visit_all(&pass, fill, fill_entry);
-    end_all_left(pass.group->domain->caches);
-    end_replacement(pass.group, pass.member);
+    group->thread = pthread_self();
+    group->threaded = true;
+    run(group);
     return NULL;
 }
 
@@ -289,19 +250,21 @@ static int check_state(const struct group *group, size_t member)
     return 0;
 }
 
-/* With the turn. */
 static int set_replacing(struct group *group, size_t member, struct hmreg_domain *domain)
 {
     struct group_member *about = &group->about[member];
-    int rc = group_check_new(group, domain);
+    int rc;
 
     pthread_mutex_lock(&group->lock);
+    rc = group_check_new(group, domain);
     rc = rc ? rc : check_state(group, member);
     rc = rc ? rc : group_set_member(group, member, domain);
     if (!rc) {
         about->state = HMREG_MEMBER_REPLACING;
+        about->replaced++;
         about->regions = about->done = about->failed = 0;
-        group->running = group->has_turn = true;
+        group->running = true;
+        group->replacing = member;
         atomic_fetch_and(&group->withdrawn, ~BIT(member));
     }
     pthread_mutex_unlock(&group->lock);
@@ -310,27 +273,17 @@ static int set_replacing(struct group *group, size_t member, struct hmreg_domain
 
 static int replace(struct group *group, size_t member, struct hmreg_domain *domain)
 {
-    struct pass *pass = malloc(sizeof(*pass));
     struct hmreg_error_guard guard;
-    int rc;
+    pthread_t thread;
+    int rc = set_replacing(group, member, domain);
 
-    if (!pass)
-        return hmreg_fail(-ENOMEM, "hmreg has no memory to replace a member");
-    *pass = (struct pass){.group = group, .member = member};
-    suspended_take_turn(&group->lib->suspended);
-    rc = set_replacing(group, member, domain);
-    if (rc) {
-        suspended_end_turn(&group->lib->suspended);
-        free(pass);
+    if (rc)
         return rc;
-    }
     group_member_join(group);
     hmreg_error_guard(&guard);
-    group->threaded =
-        domain->caps.any_thread &&
-        !thread_start(&group->thread, NULL, run, pass, "to register on a group's new member");
-    if (!group->threaded)
-        run(pass);
+    if (!domain->caps.any_thread ||
+        thread_start(&thread, NULL, run_thread, group, "to register on a group's new member"))
+        run(group);
     hmreg_error_unguard(&guard, true);
     return 0;
 }
@@ -342,8 +295,6 @@ int hmreg_group_replace(struct hmreg_domain *group, size_t member, struct hmreg_
     UNCANCELLED;
 
     rc = rc ? rc : validate_pointer(domain, "domain");
-    if (!rc && group_is_replacing(group->group))
-        rc = hmreg_fail(-EBUSY, "a member of the group is being replaced (hmreg_group_query())");
     return rc ? rc : replace(group->group, member, domain);
 }
 
@@ -364,6 +315,8 @@ int hmreg_group_query(struct hmreg_domain *group, size_t member, struct hmreg_gr
     info.state = about->state;
     info.domain = group->group->members[member];
     info.regions = about->regions;
+    if (info.regions < about->done + about->failed) /* others were being registered then */
+        info.regions = about->done + about->failed;
     info.done = about->done;
     info.failed = about->failed;
     memcpy(info.why, about->reason, sizeof(info.why));

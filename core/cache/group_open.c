@@ -78,6 +78,7 @@ int hmreg_group_open(struct hmreg *lib, struct hmreg_domain *const *members, siz
     domain->group = group;
     domain->places = group->places;
     group->domain = domain;
+    group->end_left = group_member_end_left;
     pthread_mutex_unlock(&lib->sets_lock);
     *out = domain;
     return 0;

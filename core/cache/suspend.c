@@ -14,6 +14,7 @@
 #include "core/base/validate.h"
 #include "core/cache/visit.h"
 #include "core/explicit/origin.h"
+#include "core/group/group.h"
 #include "core/mr/region.h"
 
 #include <errno.h>
@@ -21,35 +22,6 @@
 #include <time.h>
 
 #define PAUSE_NS 20000 /* between looks at what other threads are about to finish */
-
-/* What one of the calls does with the regions of a range. */
-struct pass {
-    struct suspended_range range;
-    const struct hmreg_resume_config *config;
-    int (*entry)(struct cache_set *set, struct hmreg_mr *entry, struct pass *pass);
-    bool held;  /* of unpublished entries only */
-    bool waits; /* there are regions that other threads are about to finish */
-    int failed; /* the first failure of the fabric, but -EBUSY if there was one */
-    struct resume_failures *failures; /* NULL: resuming stops at the first */
-};
-
-static int visit_entry(struct cache_set *set, struct hmreg_mr *entry, void *context)
-{
-    struct pass *pass = context;
-
-    return pass->entry(set, entry, pass);
-}
-
-static int pass_entries(struct cache_set *set, struct pass *pass)
-{
-    struct visit visit = {
-        .range = &pass->range, .entry = visit_entry, .context = pass, .held = pass->held};
-    int rc = visit_entries(set, &visit);
-
-    pass->waits |= visit.waits;
-    pass->failed = visit.failed ? visit.failed : pass->failed;
-    return rc;
-}
 
 /* ---- suspending ------------------------------------------------------------------------- */
 
@@ -71,58 +43,40 @@ static int fail_async(const struct hmreg_domain *domain)
         domain->caps.fabric);
 }
 
-static int check_explicit(struct hmreg_mr *mr, const struct origin *origin, void *pass)
-{
-    if (mr->domain->caps.async)
-        return fail_async(mr->domain);
-    return mr_is_bound(mr) ? fail_bound(mr) : 0;
-}
-
 /* Has the library bound the region, as its get asked for? */
-static bool is_ours(const struct hmreg_mr *entry)
+static bool is_ours(const struct hmreg_mr *mr)
 {
-    const struct variant *variant = entry_variant(entry);
+    const struct variant *variant = mr->slot_offset ? entry_variant(mr) : NULL;
 
     return variant && variant->key.attr.endpoint_count;
 }
 
-static int check_entry(struct cache_set *set, struct hmreg_mr *entry, struct pass *pass)
+static int check(struct hmreg_mr *mr, const struct origin *origin, void *context)
 {
-    return !is_ours(entry) && mr_is_bound(entry) ? fail_bound(entry) : 0;
+    if (origin && mr->domain->caps.async)
+        return fail_async(mr->domain);
+    return !is_ours(mr) && mr_is_bound(mr) ? fail_bound(mr) : 0;
 }
 
 static int check_set(struct cache_set *set, void *context)
 {
-    struct pass *pass = context;
-    int rc;
+    const struct suspended_range *range = context;
+    struct visit visit = {.range = range, .call = check, .shares = true};
+    int rc = origin_visit(set->domain, &visit);
 
-    pass->waits = false;
-    rc = origin_visit(set->domain, &pass->range, check_explicit, pass, &pass->waits);
-    if (!rc && pass->waits && set->domain->caps.async)
+    if (!rc && visit.waits && set->domain->caps.async)
         rc = fail_async(set->domain);
-    return rc ? rc : pass_entries(set, pass);
+    return rc ? rc : visit_entries(set, &visit);
 }
 
-/* Ends a region, and goes on to the next after a failure. */
-static void end(struct hmreg_mr *mr, struct pass *pass)
+/* Ends a region, and goes on to the next after a failure, of which it keeps the first, but -EBUSY
+ * if there was one. */
+static int end(struct hmreg_mr *mr, const struct origin *origin, void *context)
 {
-    int rc = region_suspend(mr);
+    int *failed = context, rc = region_suspend(mr, is_ours(mr));
 
-    if (rc && pass->failed != -EBUSY)
-        pass->failed = rc;
-}
-
-static int end_explicit(struct hmreg_mr *mr, const struct origin *origin, void *pass)
-{
-    end(mr, pass);
-    return 0;
-}
-
-static int end_entry(struct cache_set *set, struct hmreg_mr *entry, struct pass *pass)
-{
-    if (is_ours(entry))
-        mr_unbind(entry);
-    end(entry, pass);
+    if (rc && *failed != -EBUSY)
+        *failed = rc;
     return 0;
 }
 
@@ -135,51 +89,59 @@ static int fail_lost(const struct hmreg_domain *domain)
                       domain->lost.why);
 }
 
+/* Nor for one that came in the place of another in a group, and was withdrawn again. */
+static int fail_stuck(void)
+{
+    return hmreg_fail(-EBUSY, "a NIC that came in the place of another registers memory of the "
+                              "range, and does not answer: call again later");
+}
+
 static int end_set(struct cache_set *set, void *context)
 {
+    const struct suspended_range *range = context;
     const struct timespec pause = {.tv_nsec = PAUSE_NS};
-    struct pass *pass = context;
-    int rc = 0;
+    struct hmreg_domain *domain = set->domain;
+    int rc, failed;
 
-    pass->failed = 0;
     for (;;) {
-        pass->waits = false;
+        struct visit visit = {.range = range, .call = end, .context = &failed, .held = true};
+
+        failed = 0;
         cache_set_retire(set);
-        rc = origin_visit(set->domain, &pass->range, end_explicit, pass, &pass->waits);
-        if (!rc)
-            rc = pass_entries(set, pass);
-        if (!rc && pass->waits && domain_is_lost(set->domain))
-            rc = fail_lost(set->domain);
-        if (rc || !pass->waits)
+        rc = visit_all(set, &visit);
+        failed = visit.failed ? visit.failed : failed;
+        if (!rc && visit.waits && domain_is_lost(domain))
+            rc = fail_lost(domain);
+        if (!rc && visit.waits && group_is_stuck(domain->group))
+            rc = fail_stuck();
+        if (rc || !visit.waits)
             break;
         nanosleep(&pause, NULL);
     }
-    if (!rc && domain_is_lost(set->domain) &&
-        undone_touch(set->domain, pass->range.start, pass->range.end))
-        return fail_lost(set->domain);
-    if (undone_touch(set->domain, pass->range.start, pass->range.end))
-        rc = hmreg_fail(-EBUSY, "the fabric is busy with a registration of a call that failed, and "
-                                "does not deregister it yet");
-    return rc ? rc : pass->failed;
+    if (!rc && undone_touch(domain, range->start, range->end))
+        rc = domain_is_lost(domain)
+                 ? fail_lost(domain)
+                 : hmreg_fail(-EBUSY, "the fabric is busy with a registration of a call that "
+                                      "failed, and does not deregister it yet");
+    return rc ? rc : failed;
 }
 
 int suspend_range(struct hmreg *lib, const struct suspended_range *range)
 {
     struct suspended *all = &lib->suspended;
     bool again = suspended_has(all, range->start, range->end);
-    struct pass check = {.range = *range, .entry = check_entry};
-    struct pass last = {.range = *range, .entry = end_entry, .held = true};
+    struct suspended_range visited = *range;
     int rc;
 
     if (!again && !suspended_add(all, range->start, range->end))
         return hmreg_fail(-ENOMEM, "hmreg has no memory to suspend a range");
-    rc = cache_set_each(lib, check_set, &check, false);
+    rc = cache_set_each(lib, check_set, &visited, false);
     if (rc && !again)
         suspended_remove(all, range->start, range->end);
     if (rc)
         return rc;
     monitor_notice(lib->monitor, range->start, range->end);
-    return cache_set_each(lib, end_set, &last, true);
+    return cache_set_each(lib, end_set, &visited, true);
 }
 
 int hmreg_suspend(struct hmreg *lib, const void *addr, size_t len)
@@ -200,16 +162,23 @@ int hmreg_suspend(struct hmreg *lib, const void *addr, size_t len)
 
 /* ---- resuming --------------------------------------------------------------------------- */
 
-static int resume(struct hmreg_mr *mr, const struct origin *origin, struct pass *pass)
+struct resumption {
+    struct suspended_range range;
+    struct hmreg_resume_config config;
+    struct resume_failures *failures; /* NULL: resuming stops at the first */
+};
+
+static int resume_as(struct hmreg_mr *mr, const struct origin *origin,
+                     const struct resumption *resumption)
 {
-    const struct hmreg_resume_config *config = pass->config;
+    const struct hmreg_resume_config *config = &resumption->config;
     int rc;
 
     if (!origin)
         return hmreg_fail(-ENOMEM, "hmreg has no memory to register a region again");
-    if (origin_is_suspended(origin, &mr->domain->lib->suspended, &pass->range))
+    if (origin_is_suspended(origin, &mr->domain->lib->suspended, &resumption->range))
         return 0;
-    if (region_suspend(mr) == -EBUSY) /* what the fabric was busy with before */
+    if (region_suspend(mr, false) == -EBUSY) /* what the fabric was busy with before */
         return -EBUSY;
     rc = origin_resume(origin, mr, config);
     if (!rc && config->resumed)
@@ -231,72 +200,63 @@ static int note_failure(struct hmreg_mr *mr, int rc, struct resume_failures *fai
     return 0;
 }
 
-static int resume_one(struct hmreg_mr *mr, const struct origin *origin, struct pass *pass)
+static int resume_one(struct hmreg_mr *mr, const struct origin *origin,
+                      const struct resumption *resumption)
 {
-    int rc = resume(mr, origin, pass);
+    int rc = resume_as(mr, origin, resumption);
 
-    return rc && pass->failures ? note_failure(mr, rc, pass->failures) : rc;
+    return rc && resumption->failures ? note_failure(mr, rc, resumption->failures) : rc;
 }
 
-/* One that a busy close has ended in part stays so. */
-static int resume_explicit(struct hmreg_mr *mr, const struct origin *origin, void *pass)
+/* An explicit one that a busy close has ended in part stays so. */
+static int resume(struct hmreg_mr *mr, const struct origin *origin, void *context)
 {
-    bool closing = mr_ext(mr) && mr_ext(mr)->closing;
-
-    return mr_is_suspended(mr) && !closing ? resume_one(mr, origin, pass) : 0;
-}
-
-static int resume_entry(struct cache_set *set, struct hmreg_mr *entry, struct pass *pass)
-{
-    struct origin *origin;
+    struct origin *own;
     int rc;
 
-    if (!mr_is_suspended(entry))
+    if (!mr_is_suspended(mr) || (origin && mr_ext(mr) && mr_ext(mr)->closing))
         return 0;
-    origin = variant_origin(entry_variant(entry), entry);
-    rc = resume_one(entry, origin, pass);
-    free(origin);
+    if (origin)
+        return resume_one(mr, origin, context);
+    own = variant_origin(entry_variant(mr), mr);
+    rc = resume_one(mr, own, context);
+    free(own);
     return rc;
 }
 
-/* Those of a lost domain stay suspended until they are closed or put. */
+/* Those of a lost domain stay suspended until they are closed or put. A region that a replacement
+ * registers on a new member is not suspended. */
 static int resume_set(struct cache_set *set, void *context)
 {
-    struct pass *pass = context;
-    int rc;
+    const struct resumption *resumption = context;
+    struct visit visit = {
+        .range = &resumption->range, .call = resume, .context = context, .held = true};
 
-    if (domain_is_lost(set->domain))
-        return 0;
-    rc = origin_visit(set->domain, &pass->range, resume_explicit, pass, &pass->waits);
-
-    return rc ? rc : pass_entries(set, pass);
+    return domain_is_lost(set->domain) ? 0 : visit_all(set, &visit);
 }
 
 unsigned resume_all(struct hmreg *lib, const struct hmreg_resume_config *config,
                     struct resume_failures *failures)
 {
-    struct pass pass = {.range = SUSPENDED_ALL,
-                        .config = config,
-                        .entry = resume_entry,
-                        .held = true,
-                        .failures = failures};
+    struct resumption resumption = {
+        .range = SUSPENDED_ALL, .config = *config, .failures = failures};
 
     failures->count = 0;
-    cache_set_each(lib, resume_set, &pass, true);
+    cache_set_each(lib, resume_set, &resumption, true);
     if (!failures->count)
-        suspended_remove(&lib->suspended, pass.range.start, pass.range.end);
+        suspended_remove(&lib->suspended, resumption.range.start, resumption.range.end);
     return failures->count;
 }
 
-static int resume_range(struct hmreg *lib, struct pass *pass)
+static int resume_range(struct hmreg *lib, struct resumption *resumption)
 {
-    const struct suspended_range *range = &pass->range;
+    const struct suspended_range *range = &resumption->range;
     int rc;
 
     if (!suspended_has(&lib->suspended, range->start, range->end))
         return hmreg_fail(-ENOENT, "no call of hmreg_suspend() was for these %zu bytes at %#llx",
                           (size_t)(range->end - range->start), (unsigned long long)range->start);
-    rc = cache_set_each(lib, resume_set, pass, false);
+    rc = cache_set_each(lib, resume_set, resumption, false);
     if (!rc)
         suspended_remove(&lib->suspended, range->start, range->end);
     return rc;
@@ -306,22 +266,19 @@ int hmreg_resume(struct hmreg *lib, const void *addr, size_t len,
                  const struct hmreg_resume_config *callers)
 {
     LOGS_FAILURE(hmreg_lib_log(lib));
-    struct hmreg_resume_config config = {0};
-    struct pass pass = {.range = {NULL, (uintptr_t)addr, (uintptr_t)addr + len},
-                        .config = &config,
-                        .entry = resume_entry,
-                        .held = true};
+    struct resumption resumption = {.range = {NULL, (uintptr_t)addr, (uintptr_t)addr + len}};
+    struct hmreg_resume_config *config = &resumption.config;
     int rc = context_check(lib);
     UNCANCELLED;
 
     rc = rc ? rc : validate_range(addr, len);
     if (!rc && callers)
-        rc = validate_copy_in(&config, sizeof(config), callers, sizeof(config),
+        rc = validate_copy_in(config, sizeof(*config), callers, sizeof(*config),
                               "struct hmreg_resume_config");
     if (rc)
         return rc;
     suspended_take_turn(&lib->suspended);
-    rc = resume_range(lib, &pass);
+    rc = resume_range(lib, &resumption);
     suspended_end_turn(&lib->suspended);
     return rc;
 }

@@ -368,6 +368,15 @@ struct origin *variant_origin(const struct variant *variant, const struct hmreg_
     return origin;
 }
 
+int variant_complete(struct hmreg_mr *entry, bool by_replacement)
+{
+    struct origin *origin = variant_origin(mr_body(entry)->variant, entry);
+    int rc = origin_complete(origin, entry, by_replacement);
+
+    free(origin);
+    return rc;
+}
+
 void variant_use(struct variant *variant)
 {
     if (variant)

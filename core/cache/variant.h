@@ -61,6 +61,8 @@ const struct variant_segment *variant_touching(const struct variant *variant, ui
 /* How the region of an entry was asked for, of this variant; NULL: of none. NULL: no memory. Free
  * it with free(). */
 struct origin *variant_origin(const struct variant *variant, const struct hmreg_mr *entry);
+/* origin_complete() of an entry that this thread keeps. */
+int variant_complete(struct hmreg_mr *entry, bool by_replacement);
 
 /* Both accept NULL. use: the caller uses it already, or holds the lock of the caches, of which an
  * entry uses it. */

@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/cache/cuts.h"
+#include "core/mr/column.h"
 
 #include <errno.h>
 
@@ -58,7 +59,8 @@ static bool is_whole(const struct mr_body *body, const struct visit *visit)
 /* With the lock held: takes an entry that is whole and touches the range. */
 static bool take(struct cache_pool *pool, struct hmreg_mr *entry, struct visit *visit)
 {
-    const struct mr_body *body = entry_body(entry);
+    struct mr_body *body = entry_body(entry);
+    bool whole;
 
     if (body->state == CACHE_FREE || !touches(entry, visit->range))
         return false;
@@ -66,10 +68,33 @@ static bool take(struct cache_pool *pool, struct hmreg_mr *entry, struct visit *
         visit->failed = fail_stuck(entry);
         return false;
     }
-    if (is_whole(body, visit) && hold(pool, entry))
+    whole = is_whole(body, visit);
+    if (whole && visit->wants && !visit->wants(entry))
+        return false;
+    if (whole && (visit->shares || !body->visited) && hold(pool, entry)) {
+        body->visited |= !visit->shares;
         return true;
+    }
     visit->waits = true;
+    visit->busy |= whole && body->visited;
     return false;
+}
+
+/* Gives an entry back to other visits, first completed where a member of its group was withdrawn or
+ * replaced meanwhile. */
+static void leave(struct cache_set *set, struct hmreg_mr *entry)
+{
+    bool left = false;
+    int rc = 0;
+
+    while (!left) {
+        pthread_mutex_lock(&set->pool.lock);
+        left = rc || column_may_publish(entry);
+        entry_body(entry)->visited = !left;
+        pthread_mutex_unlock(&set->pool.lock);
+        if (!left)
+            rc = variant_complete(entry, false);
+    }
 }
 
 /* The next taken entry from *number on, which is advanced behind it. NULL: none. */
@@ -99,8 +124,17 @@ int visit_entries(struct cache_set *set, struct visit *visit)
     int rc = 0;
 
     while (!rc && (entry = next_taken(&set->pool, &number, visit))) {
-        rc = visit->entry(set, entry, visit->context);
+        rc = visit->call(entry, NULL, visit->context);
+        if (!visit->shares)
+            leave(set, entry);
         cache_set_release(set, entry);
     }
     return rc;
+}
+
+int visit_all(struct cache_set *set, struct visit *visit)
+{
+    int rc = origin_visit(set->domain, visit);
+
+    return rc ? rc : visit_entries(set, visit);
 }

@@ -6,19 +6,12 @@
 #define HMREG_CORE_CACHE_VISIT_H
 
 #include "core/cache/cache_set.h"
-#include "core/context/suspended.h"
+#include "core/explicit/origin.h"
 
-struct visit {
-    const struct suspended_range *range; /* the regions that touch it; NULL: all */
-    int (*entry)(struct cache_set *set, struct hmreg_mr *entry, void *context);
-    void *context;
-    bool held;  /* of unpublished entries only */
-    bool waits; /* set: there are regions that other threads are about to finish */
-    int failed; /* set: the fabric is busy with a region that no get holds */
-};
-
-/* Calls entry() for each region that is registered, with no lock held. Stops at the first failure,
- * and returns it. */
+/* Visits those that are registered; call() gets no origin. Stops at the first failure, and returns
+ * it. */
 int visit_entries(struct cache_set *set, struct visit *visit);
+/* The domain's explicit regions before (origin_visit()). */
+int visit_all(struct cache_set *set, struct visit *visit);
 
 #endif

@@ -75,7 +75,7 @@ struct hmreg_domain {
     atomic_uint regions;     /* open explicit regions */
     atomic_uint remotes;     /* open remotes */
     atomic_uint tables;      /* open key tables */
-    atomic_uint mapped_keys; /* keys of hmreg_domain_map_raw() that are mapped */
+    atomic_uint mapped_keys; /* by hmreg_domain_map_raw(), and for key tables */
     atomic_uint groups;      /* groups that it is a member of */
     atomic_uint columns;     /* of groups' regions, that are registered on it or may be */
     atomic_bool asleep;      /* hibernates: the caller may have closed what self stands on */

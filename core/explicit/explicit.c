@@ -11,7 +11,6 @@
 #include "core/base/validate.h"
 #include "core/group/group.h"
 #include "core/explicit/origin.h"
-#include "core/mr/column.h"
 #include "core/mr/explain.h"
 #include "core/mr/region.h"
 
@@ -47,7 +46,6 @@ static int register_layout(struct hmreg_domain *domain, struct layout *layout,
         *out = mr;
     mr_publish(mr);
     origin_open(mr);
-    column_settle(mr);
     return 0;
 }
 
@@ -315,12 +313,13 @@ int hmreg_mr_close(struct hmreg_mr *mr)
     if (mr_is_handle(mr))
         return hmreg_fail(-EINVAL,
                           "mr is a rail of a group's region: close that region, not its rails");
-    origin = origin_close(mr);
+    rc = origin_close(mr, &origin);
+    if (rc)
+        return rc;
     undone_retry(domain, 1);
     rc = region_destroy(mr);
     if (rc == -EBUSY) {
-        origin_reopen(origin);
-        column_settle(mr);
+        origin_open(mr);
         return rc;
     }
     origin_end(domain, origin);

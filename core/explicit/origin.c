@@ -5,6 +5,8 @@
 #include "core/explicit/origin.h"
 
 #include "core/base/error.h"
+#include "core/group/group.h"
+#include "core/mr/column.h"
 #include "core/mr/member.h"
 #include "core/mr/region.h"
 
@@ -233,15 +235,34 @@ int origin_resume(const struct origin *origin, struct hmreg_mr *mr,
     return register_again(origin, mr, config, ALL_MEMBERS);
 }
 
-int origin_fill_member(const struct origin *origin, struct hmreg_mr *mr, size_t member)
+static int fill_member(const struct origin *origin, struct hmreg_mr *mr, size_t member)
 {
-    void *const *endpoints = origin->request.endpoints;
+    void *const *endpoints = origin ? origin->request.endpoints : NULL;
 
+    if (!origin)
+        return hmreg_fail(-ENOMEM, "hmreg has no memory to register a region again");
     if (endpoints && endpoints[member])
         return hmreg_fail(-EOPNOTSUPP,
                           "the region was bound to an endpoint of the member that was withdrawn: "
                           "get it again with an endpoint of the new one");
     return register_again(origin, mr, NULL, (int)member);
+}
+
+int origin_complete(const struct origin *origin, struct hmreg_mr *mr, bool by_replacement)
+{
+    struct hmreg_error_guard guard;
+    int rc;
+
+    hmreg_error_guard(&guard);
+    rc = column_settle(mr);
+    for (size_t i = 0; i < group_rails(mr->domain); i++) {
+        unsigned number = column_wanted(mr, i, by_replacement);
+
+        if (number)
+            column_count(mr, i, number, fill_member(origin, mr, i));
+    }
+    hmreg_error_unguard(&guard, true);
+    return rc;
 }
 
 /* ---- explicit regions ------------------------------------------------------------------- */
@@ -282,36 +303,62 @@ int origin_begin(struct hmreg_mr *mr, struct origin *origin, enum origin_state s
     return check(mr->domain, origin, since);
 }
 
-static void set_state(struct hmreg_domain *domain, struct origin *origin, enum origin_state state)
+/* With the lock held, which it drops where the region has to be completed first. */
+static void set_open(struct origin *origin)
 {
-    pthread_mutex_lock(&domain->origins.lock);
-    origin->state = state;
-    pthread_cond_broadcast(&domain->origins.changed);
-    pthread_mutex_unlock(&domain->origins.lock);
+    struct hmreg_mr *mr = origin->mr;
+    struct origins *origins = &mr->domain->origins;
+    int rc = 0;
+
+    while (!rc && !column_may_publish(mr)) {
+        pthread_mutex_unlock(&origins->lock);
+        rc = origin_complete(origin, mr, false);
+        pthread_mutex_lock(&origins->lock);
+    }
+    origin->state = ORIGIN_OPEN;
+    pthread_cond_broadcast(&origins->changed);
 }
 
 void origin_open(struct hmreg_mr *mr)
 {
-    set_state(mr->domain, *origin_of(mr), ORIGIN_OPEN);
+    pthread_mutex_lock(&mr->domain->origins.lock);
+    set_open(*origin_of(mr));
+    pthread_mutex_unlock(&mr->domain->origins.lock);
 }
 
-struct origin *origin_close(struct hmreg_mr *mr)
+static int fail_stuck(const struct hmreg_mr *mr)
+{
+    return hmreg_fail(-EBUSY,
+                      "a NIC that came in the place of another registers the region of %zu bytes "
+                      "at %#llx, and does not answer: call again later",
+                      (size_t)mr_len(mr), (unsigned long long)mr_start(mr));
+}
+
+int origin_close(struct hmreg_mr *mr, struct origin **out)
 {
     struct origins *origins = &mr->domain->origins;
     struct origin *origin = *origin_of(mr);
+    int rc = 0;
 
     pthread_mutex_lock(&origins->lock);
-    while (origin && origin->state != ORIGIN_OPEN)
-        pthread_cond_wait(&origins->changed, &origins->lock);
-    if (origin)
+    while (!rc && origin && origin->state != ORIGIN_OPEN) {
+        if (origin->state == ORIGIN_VISITED && group_is_stuck(mr->domain->group))
+            rc = fail_stuck(mr);
+        else
+            pthread_cond_wait(&origins->changed, &origins->lock);
+    }
+    if (!rc && origin)
         origin->state = ORIGIN_CLOSING;
     pthread_mutex_unlock(&origins->lock);
-    return origin;
+    *out = origin;
+    return rc;
 }
 
-void origin_reopen(struct origin *origin)
+void origin_wake(struct hmreg_domain *domain)
 {
-    set_state(origin->mr->domain, origin, ORIGIN_OPEN);
+    pthread_mutex_lock(&domain->origins.lock);
+    pthread_cond_broadcast(&domain->origins.changed);
+    pthread_mutex_unlock(&domain->origins.lock);
 }
 
 static void unlist(struct origins *origins, const struct origin *origin)
@@ -333,50 +380,46 @@ void origin_end(struct hmreg_domain *domain, struct origin *origin)
     free(origin);
 }
 
-static int visit_one(struct hmreg_domain *domain, struct origin *origin,
-                     int (*visit)(struct hmreg_mr *mr, const struct origin *origin, void *context),
-                     void *context)
+/* With the lock held, which it drops meanwhile. */
+static int visit_open(struct hmreg_domain *domain, struct origin *origin, const struct visit *visit)
 {
     int rc;
 
     origin->state = ORIGIN_VISITED;
     pthread_mutex_unlock(&domain->origins.lock);
-    rc = visit(origin->mr, origin, context);
+    rc = visit->call(origin->mr, origin, visit->context);
     pthread_mutex_lock(&domain->origins.lock);
-    origin->state = ORIGIN_OPEN;
-    pthread_cond_broadcast(&domain->origins.changed);
+    set_open(origin);
     return rc;
 }
 
-int origin_visit(struct hmreg_domain *domain, const struct suspended_range *range,
-                 int (*visit)(struct hmreg_mr *mr, const struct origin *origin, void *context),
-                 void *context, bool *waits)
+/* With the lock held. */
+static int visit_one(struct hmreg_domain *domain, struct origin *origin, struct visit *visit)
+{
+    bool open = origin->state == ORIGIN_OPEN, visited = origin->state == ORIGIN_VISITED;
+
+    if ((open || visited) && visit->wants && !visit->wants(origin->mr))
+        return 0;
+    if ((open || visited) && visit->shares)
+        return visit->call(origin->mr, origin, visit->context);
+    if (open)
+        return visit_open(domain, origin, visit);
+    visit->waits = true;
+    visit->busy |= visited;
+    if (visit->range && origin->state == ORIGIN_JOB) /* which fills or frees its region meanwhile */
+        return hmreg_fail(-EBUSY, "a job registers %zu bytes at %p: end it first",
+                          iov_at(origin, 0).iov_len, iov_at(origin, 0).iov_base);
+    return 0;
+}
+
+int origin_visit(struct hmreg_domain *domain, struct visit *visit)
 {
     int rc = 0;
 
     pthread_mutex_lock(&domain->origins.lock);
-    for (struct origin *origin = domain->origins.first; origin && !rc; origin = origin->next) {
-        if (range && !touches(origin, range))
-            continue;
-        if (origin->state == ORIGIN_OPEN)
-            rc = visit_one(domain, origin, visit, context);
-        else if (range &&
-                 origin->state == ORIGIN_JOB) /* which fills or frees its region meanwhile */
-            rc = hmreg_fail(-EBUSY, "a job registers %zu bytes at %p: end it first",
-                            iov_at(origin, 0).iov_len, iov_at(origin, 0).iov_base);
-        else
-            *waits = true;
-    }
+    for (struct origin *origin = domain->origins.first; origin && !rc; origin = origin->next)
+        if (!visit->range || touches(origin, visit->range))
+            rc = visit_one(domain, origin, visit);
     pthread_mutex_unlock(&domain->origins.lock);
     return rc;
-}
-
-void origin_each(struct hmreg_domain *domain, void (*call)(struct hmreg_mr *mr, void *context),
-                 void *context)
-{
-    pthread_mutex_lock(&domain->origins.lock);
-    for (struct origin *origin = domain->origins.first; origin; origin = origin->next)
-        if (origin->state == ORIGIN_OPEN || origin->state == ORIGIN_VISITED)
-            call(origin->mr, context);
-    pthread_mutex_unlock(&domain->origins.lock);
 }

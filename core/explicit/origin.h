@@ -16,7 +16,7 @@ enum origin_state {
     ORIGIN_FILLING, /* a call registers the region; its caller may have it already */
     ORIGIN_JOB,     /* a job does */
     ORIGIN_OPEN,
-    ORIGIN_VISITED, /* hmreg_suspend() or _resume() has it: its close waits */
+    ORIGIN_VISITED, /* a visit has it: its close waits */
     ORIGIN_CLOSING,
 };
 
@@ -47,36 +47,47 @@ bool origin_is_suspended(const struct origin *origin, struct suspended *suspende
 int origin_resume(const struct origin *origin, struct hmreg_mr *mr,
                   const struct hmreg_resume_config *config);
 
-/* Registers the region, which is held, on one member of its group that came in the place of
- * another; see region_fill_member(). -EINVAL also: it is of a caller's dmabuf. -EOPNOTSUPP: its
- * rails are bound to endpoints. */
-int origin_fill_member(const struct origin *origin, struct hmreg_mr *mr, size_t member);
+/* Takes withdrawn members out of the region, which no other thread suspends or completes, and
+ * registers it on those that came in their place, but for one of a replacement that runs:
+ * by_replacement. Not on one where that fails, such as of a caller's dmabuf, or one bound to an
+ * endpoint. origin: NULL: no memory. -ENOMEM: it has withdrawn members yet. Keeps the thread's last
+ * error. */
+int origin_complete(const struct origin *origin, struct hmreg_mr *mr, bool by_replacement);
 
 /* ---- explicit regions ------------------------------------------------------------------- */
+
+/* A pass over the regions of a domain. With no lock held, call() is called for each that is open;
+ * until it returns no other visit has the region, and the region stays. */
+struct visit {
+    const struct suspended_range *range;      /* that touch it; NULL: all */
+    bool (*wants)(const struct hmreg_mr *mr); /* NULL: all; called under a lock */
+    int (*call)(struct hmreg_mr *mr, const struct origin *origin, void *context);
+    void *context;
+    bool shares; /* also those that another visit has; call() is short, with a lock held */
+    bool held;   /* of cached regions, unpublished ones only */
+    bool waits;  /* set: of those that touch the range, other threads have some */
+    bool busy;   /* set: of those that are wanted, other visits have some */
+    int failed;  /* set: the fabric is busy with a cached region that no get holds */
+};
 
 /* Lists the region, whose registration begins, and checks that its memory was not suspended
  * since: -EAGAIN. -ENOMEM. After a failure too call origin_end(), unless the registration succeeds:
  * then origin_open(). */
 int origin_begin(struct hmreg_mr *mr, struct origin *origin, enum origin_state state,
                  uint64_t since);
+/* It is registered, or a busy close left it open. Where a member of its group was withdrawn or
+ * replaced meanwhile, it is completed first. */
 void origin_open(struct hmreg_mr *mr);
-/* The region is being closed: waits until no other call has it. Returns its origin. */
-struct origin *origin_close(struct hmreg_mr *mr);
-/* A busy close left the region open. */
-void origin_reopen(struct origin *origin);
+/* The region is being closed: waits until no other call has it, and sets its origin, which may be
+ * NULL. -EBUSY: a member that does not answer has it. */
+int origin_close(struct hmreg_mr *mr, struct origin **out);
 /* The region is gone: frees its origin, listed or not. NULL is accepted. */
 void origin_end(struct hmreg_domain *domain, struct origin *origin);
 
-/* Calls visit() for each open region of the domain that touches the range, or with NULL for all; no
- * lock is held. Stops at the first failure, and returns it. *waits: set to whether such regions are
- * being registered or closed. -EBUSY: a job registers one of the range. */
-int origin_visit(struct hmreg_domain *domain, const struct suspended_range *range,
-                 int (*visit)(struct hmreg_mr *mr, const struct origin *origin, void *context),
-                 void *context, bool *waits);
-
-/* Calls call() for each region of the domain that is open, visited or not, with the list's lock
- * held, which calls that register explicit regions wait for. */
-void origin_each(struct hmreg_domain *domain, void (*call)(struct hmreg_mr *mr, void *context),
-                 void *context);
+/* Visits the explicit regions of the domain. Stops at the first failure, and returns it. -EBUSY: a
+ * job registers one of the range. */
+int origin_visit(struct hmreg_domain *domain, struct visit *visit);
+/* A region may not be left to what has it any more. */
+void origin_wake(struct hmreg_domain *domain);
 
 #endif

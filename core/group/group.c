@@ -107,10 +107,8 @@ int group_new(struct hmreg *lib, struct hmreg_domain *const *members, size_t cou
         group->places[i] = members[i]->place;
     }
     pthread_mutex_init(&group->lock, NULL);
-    pthread_cond_init(&group->returned, NULL);
     rc = flags & HMREG_GROUP_OWNS_MEMBERS ? claim_members(group) : 0;
     if (rc) {
-        pthread_cond_destroy(&group->returned);
         pthread_mutex_destroy(&group->lock);
         free(group);
         return rc;
@@ -141,7 +139,6 @@ void group_free(struct group *group)
         atomic_fetch_sub(&group->members[i]->groups, 1);
     if (group->flags & HMREG_GROUP_OWNS_MEMBERS)
         release_members(group, group->count);
-    pthread_cond_destroy(&group->returned);
     pthread_mutex_destroy(&group->lock);
     free(group);
 }
@@ -187,17 +184,6 @@ int group_set_member(struct group *group, size_t member, struct hmreg_domain *do
     return 0;
 }
 
-bool group_has_left(struct group *group)
-{
-    bool has = false;
-
-    pthread_mutex_lock(&group->lock);
-    for (size_t i = 0; i < group->count; i++)
-        has |= group->about[i].why.code;
-    pthread_mutex_unlock(&group->lock);
-    return has;
-}
-
 bool group_is_replacing(struct group *group)
 {
     bool running;
@@ -206,6 +192,18 @@ bool group_is_replacing(struct group *group)
     running = group->running;
     pthread_mutex_unlock(&group->lock);
     return running;
+}
+
+bool group_is_stuck(struct group *group)
+{
+    bool stuck;
+
+    if (!group)
+        return false;
+    pthread_mutex_lock(&group->lock);
+    stuck = group->running && group->about[group->replacing].state == HMREG_MEMBER_WITHDRAWN;
+    pthread_mutex_unlock(&group->lock);
+    return stuck;
 }
 
 /* ---- what a group can do ---------------------------------------------------------------- */

@@ -24,11 +24,13 @@ struct group {
                                    (core/mr/column.h), and what is of a member */
     _Atomic uint64_t withdrawn; /* bit i: nothing is registered on member i */
     struct group_member *about; /* of each member */
-    pthread_cond_t returned;    /* a borrower has ended */
-    pthread_t thread;           /* registers on a replaced member, if `threaded` */
-    bool threaded, running;     /* it is to be joined; it has not ended */
-    bool has_turn;              /* a replacement has the turn of hmreg_suspend(), */
-    unsigned borrowers;         /* and so many withdrawals work under it */
+    atomic_uint left;           /* columns that withdrawn members have left in cached regions */
+    void (*end_left)(struct hmreg_domain *group); /* of regions without a holder */
+    bool running;     /* a replacement has not ended; the next three are its own */
+    pthread_t thread; /* it has begun, and is to be joined: `threaded` */
+    bool threaded;
+    size_t replacing; /* the member */
+    bool again;       /* it is to go through the regions once more */
     size_t count;
     _Atomic(struct hmreg_domain *) members[]; /* borrowed, each counted in its `groups` */
 };
@@ -36,10 +38,10 @@ struct group {
 /* What hmreg_group_withdraw() and _replace() know of a member. */
 struct group_member {
     enum hmreg_member_state state;
-    struct hmreg_error why; /* WITHDRAWN: what its rails say */
-    char reason[256];       /* the caller's */
-    /* REPLACING, and after it, of the last replacement: */
-    atomic_size_t regions, done, failed;
+    struct hmreg_error why;       /* WITHDRAWN: what its rails say */
+    char reason[256];             /* the caller's */
+    unsigned replaced;            /* so often */
+    size_t regions, done, failed; /* REPLACING, and after it, of the last replacement */
 };
 
 /* Checks the members and makes their group, without a domain. -EINVAL, -EOPNOTSUPP, -ENOMEM. */
@@ -55,10 +57,10 @@ struct provider_caps group_caps(const struct group *group);
 int group_check_new(const struct group *group, const struct hmreg_domain *domain);
 /* The domain becomes this member. -EINVAL: it has another owner. */
 int group_set_member(struct group *group, size_t member, struct hmreg_domain *domain);
-/* Was a member ever withdrawn? */
-bool group_has_left(struct group *group);
 /* Does a thread register on a member that was replaced? */
 bool group_is_replacing(struct group *group);
+/* Does it, though that member was withdrawn since? It may not answer. NULL: no. */
+bool group_is_stuck(struct group *group);
 
 /* Does the group contain this domain? */
 bool group_has(const struct group *group, const struct hmreg_domain *domain);
@@ -67,6 +69,18 @@ bool group_has(const struct group *group, const struct hmreg_domain *domain);
 static inline bool group_registers_on(uint64_t rails, size_t rail)
 {
     return !rails || (rails & UINT64_C(1) << rail);
+}
+
+/* Have withdrawn members left something in a group's cached regions? */
+static inline bool group_has_left(const struct hmreg_domain *domain)
+{
+    return domain->group && atomic_load(&domain->group->left);
+}
+
+/* Is this one of a group's members that nothing is registered on now? */
+static inline bool group_is_without(const struct hmreg_domain *domain, size_t rail)
+{
+    return domain->group && (atomic_load(&domain->group->withdrawn) & UINT64_C(1) << rail);
 }
 
 /* How many rails a region has; a domain that is no group has one. */

@@ -24,7 +24,6 @@
 #include "core/explicit/explicit.h"
 #include "core/explicit/origin.h"
 #include "core/group/group.h"
-#include "core/mr/column.h"
 #include "core/mr/explain.h"
 #include "core/mr/region.h"
 
@@ -251,7 +250,6 @@ static int publish(struct hmreg_job *job)
     close_descriptors(job);
     mr_publish(job->mr);
     origin_open(job->mr);
-    column_settle(job->mr);
     return 0;
 }
 

@@ -74,88 +74,159 @@ static bool is_outdated(const struct group *group, const struct natives *natives
            (domain != group->members[member] || (atomic_load(&group->withdrawn) & BIT(member)));
 }
 
-bool column_is_outdated(const struct hmreg_mr *mr)
+/* The natives, which stay until natives_leave(), also if the region is resumed meanwhile. */
+static struct natives *hold(const struct hmreg_mr *mr)
 {
-    const struct group *group = mr->domain->group;
-    const struct natives *natives = group ? mr_natives(mr) : NULL;
-    bool outdated = false;
+    struct group *group = mr->domain->group;
+    struct natives *natives = NULL;
 
-    for (size_t i = 0; natives && i < natives->members; i++)
-        outdated |= is_outdated(group, natives, i);
-    return outdated;
+    if (!group || !mr_ext(mr))
+        return NULL;
+    pthread_mutex_lock(&group->lock);
+    natives = mr_natives(mr);
+    if (natives)
+        atomic_fetch_add(&natives->users, 1);
+    pthread_mutex_unlock(&group->lock);
+    return natives;
 }
 
-/* With the lock held. *left and *missing become NULL if they are used. */
-static void withdraw(struct hmreg_mr *mr, size_t member, struct natives **left,
-                     struct hmreg_error **missing)
+/* With the lock held. */
+static void push_left(struct hmreg_mr *mr, struct natives *left)
+{
+    left->next = mr_ext(mr)->left;
+    mr_ext(mr)->left = left;
+    if (mr->slot_offset)
+        atomic_fetch_add(&mr->domain->group->left, 1);
+}
+
+/* With the lock held. *left and *missing become NULL if they are used. A member that was not
+ * registered on, though it was asked for, gets another chance with the next in its place. */
+static int withdraw(struct hmreg_mr *mr, size_t member, struct natives **left,
+                    struct hmreg_error **missing)
 {
     struct group *group = mr->domain->group;
     struct natives *natives = mr_natives(mr);
     struct mr_rail *rail = &natives->rail[member];
 
-    if (!is_outdated(group, natives, member))
-        return;
     if (!has_live(natives, member)) {
         natives_set_domain(natives, member, NULL);
-        return;
+        rail->withdrawn = rail->missing;
+        return 0;
     }
+    if (mr_ext(mr)->suspended) /* its keys are gone, and who suspends it ends the rest */
+        return 0;
+    if (!*left || !*missing)
+        return hmreg_fail(-ENOMEM, "hmreg has no memory to take a member out of a region");
     move_column(natives, member, *left, 0);
     (*left)->rail->missing = rail->missing;
     rail->missing = *missing;
     *rail->missing = group->about[member].why;
     rail->withdrawn = true;
-    (*left)->next = mr_ext(mr)->left;
-    mr_ext(mr)->left = *left;
+    push_left(mr, *left);
     *left = NULL;
     *missing = NULL;
     mr_set_column(mr, member);
+    return 0;
 }
 
-int column_withdraw(struct hmreg_mr *mr, size_t member)
+static int withdraw_from(struct hmreg_mr *mr, const struct natives *natives, size_t member)
 {
     struct group *group = mr->domain->group;
-    struct natives *natives = mr_natives(mr), *left;
-    struct hmreg_error *missing;
+    struct hmreg_error *missing = malloc(sizeof(*missing));
+    struct natives *left = natives_new(1, natives->parts, natives->asked, natives->ranges);
+    int rc = 0;
 
-    if (!natives || !is_outdated(group, natives, member))
-        return 0;
-    missing = malloc(sizeof(*missing));
-    left = natives_new(1, natives->parts, natives->asked, natives->ranges);
-    if (missing && left) {
+    if (left)
         left->counted = true;
-        pthread_mutex_lock(&group->lock);
-        withdraw(mr, member, &left, &missing);
-        pthread_mutex_unlock(&group->lock);
-    } else {
-        hmreg_fail(-ENOMEM, "hmreg has no memory to take a member out of a region");
-    }
+    pthread_mutex_lock(&group->lock);
+    if (mr_natives(mr) == natives && is_outdated(group, natives, member))
+        rc = withdraw(mr, member, &left, &missing);
+    pthread_mutex_unlock(&group->lock);
     if (left)
         natives_end(left);
     free(missing);
-    return is_outdated(group, natives, member) ? -ENOMEM : 0;
+    return rc;
 }
 
-void column_settle(struct hmreg_mr *mr)
+int column_settle(struct hmreg_mr *mr)
 {
-    const struct natives *natives = mr_natives(mr);
+    struct natives *natives = hold(mr);
+    int rc = 0;
 
-    for (size_t i = 0; natives && i < natives->members && column_is_outdated(mr); i++)
-        column_withdraw(mr, i);
+    for (size_t i = 0; natives && i < natives->members; i++)
+        if (is_outdated(mr->domain->group, natives, i)) {
+            int one = withdraw_from(mr, natives, i);
+
+            rc = rc ? rc : one;
+        }
+    if (natives)
+        natives_leave(natives);
+    return rc;
 }
 
 /* ---- replacing -------------------------------------------------------------------------- */
 
-bool column_is_wanted(const struct hmreg_mr *mr, size_t member)
+/* With the lock held: is there another in the member's place, which was not tried yet? */
+static bool is_wanted(const struct group *group, const struct natives *natives, size_t member)
 {
-    struct group *group = mr->domain->group;
-    const struct natives *natives = mr_natives(mr);
-    bool wanted;
+    const struct mr_rail *rail = &natives->rail[member];
 
-    pthread_mutex_lock(&group->lock);
-    wanted = natives && natives->rail[member].withdrawn && !natives->rail[member].domain &&
-             !mr_ext(mr)->suspended && !mr_ext(mr)->closing;
-    pthread_mutex_unlock(&group->lock);
-    return wanted;
+    return rail->withdrawn && !rail->domain && rail->tried != group->about[member].replaced &&
+           !(atomic_load(&group->withdrawn) & BIT(member));
+}
+
+/* With the lock held: members that are outdated, and, in *wanted, that are wanted. Who suspends a
+ * region ends what is registered of it. */
+static uint64_t look(const struct group *group, const struct hmreg_mr *mr, uint64_t *wanted)
+{
+    const struct natives *natives = mr_natives(mr);
+    bool suspended = mr_ext(mr)->suspended, wants = !suspended && !mr_ext(mr)->closing;
+    uint64_t outdated = 0;
+
+    *wanted = 0;
+    for (size_t i = 0; natives && i < natives->members; i++) {
+        if (is_outdated(group, natives, i) && !(suspended && has_live(natives, i)))
+            outdated |= BIT(i);
+        if (wants && is_wanted(group, natives, i))
+            *wanted |= BIT(i);
+    }
+    return outdated;
+}
+
+unsigned column_wanted(const struct hmreg_mr *mr, size_t member, bool by_replacement)
+{
+    struct group *group = mr_ext(mr) ? mr_lock_columns(mr) : NULL;
+    uint64_t wanted = 0;
+    unsigned number = 0;
+
+    if (group)
+        look(group, mr, &wanted);
+    if ((wanted & BIT(member)) && (by_replacement || !group->running || group->replacing != member))
+        number = group->about[member].replaced;
+    mr_unlock_columns(group);
+    return number;
+}
+
+bool column_is_current(const struct hmreg_mr *mr)
+{
+    struct group *group = mr_ext(mr) ? mr_lock_columns(mr) : NULL;
+    uint64_t wanted = 0, outdated = group ? look(group, mr, &wanted) : 0;
+
+    mr_unlock_columns(group);
+    return !(outdated | wanted);
+}
+
+bool column_may_publish(const struct hmreg_mr *mr)
+{
+    struct group *group = mr_ext(mr) ? mr_lock_columns(mr) : NULL;
+    uint64_t wanted = 0, outdated = group ? look(group, mr, &wanted) : 0;
+
+    if (group && group->running && (wanted & BIT(group->replacing))) {
+        group->again = true;
+        wanted &= ~BIT(group->replacing);
+    }
+    mr_unlock_columns(group);
+    return !(outdated | wanted);
 }
 
 /* With the lock held. What others may be reading of the member before goes with `made`. */
@@ -177,32 +248,37 @@ static void enter(struct hmreg_mr *mr, size_t member, struct natives *made)
     mr_set_column(mr, member); /* its places, before its keys */
     move_column(made, member, natives, member);
     mr_set_column(mr, member); /* a thread that sees this generation sees them */
-    made->next = mr_ext(mr)->left;
-    mr_ext(mr)->left = made;
+    push_left(mr, made);
 }
 
 int column_enter(struct hmreg_mr *mr, size_t member, struct natives *made)
 {
     struct group *group = mr->domain->group;
-    bool wanted = column_is_wanted(mr, member);
+    bool wanted;
 
     pthread_mutex_lock(&group->lock);
-    wanted &= !is_outdated(group, made, member);
+    wanted = is_wanted(group, mr_natives(mr), member) && !is_outdated(group, made, member);
     if (wanted)
         enter(mr, member, made);
     pthread_mutex_unlock(&group->lock);
     return wanted ? 0 : hmreg_fail(-EAGAIN, "the member was withdrawn again");
 }
 
-void column_fail(struct hmreg_mr *mr, size_t member)
+void column_count(struct hmreg_mr *mr, size_t member, unsigned number, int rc)
 {
     struct group *group = mr->domain->group;
-    struct natives *natives = mr_natives(mr);
+    struct group_member *about = &group->about[member];
+    struct mr_rail *rail = &mr_natives(mr)->rail[member];
 
     pthread_mutex_lock(&group->lock);
-    natives->rail[member].withdrawn = false;
-    if (natives->rail[member].missing)
-        hmreg_error_save(natives->rail[member].missing);
+    if (about->replaced == number && !rc) {
+        about->done++;
+    } else if (about->replaced == number && is_wanted(group, mr_natives(mr), member)) {
+        about->failed++;
+        rail->tried = number;
+        if (rail->missing)
+            hmreg_error_save(rail->missing);
+    }
     pthread_mutex_unlock(&group->lock);
 }
 
@@ -235,6 +311,19 @@ int column_restore_reason(const struct natives *natives, uint64_t members)
 
 /* ---- what is left ----------------------------------------------------------------------- */
 
+bool column_has_left(const struct hmreg_mr *mr)
+{
+    struct group *group = mr->domain->group;
+    bool has;
+
+    if (!group || !mr_ext(mr))
+        return false;
+    pthread_mutex_lock(&group->lock);
+    has = mr_ext(mr)->left && !mr_ext(mr)->suspended;
+    pthread_mutex_unlock(&group->lock);
+    return has;
+}
+
 struct natives *column_take_left(struct hmreg_mr *mr)
 {
     struct group *group = mr->domain->group;
@@ -245,6 +334,8 @@ struct natives *column_take_left(struct hmreg_mr *mr)
     pthread_mutex_lock(&group->lock);
     left = mr_ext(mr)->left;
     mr_ext(mr)->left = NULL;
+    for (struct natives *one = left; one && mr->slot_offset; one = one->next)
+        atomic_fetch_sub(&group->left, 1);
     pthread_mutex_unlock(&group->lock);
     return left;
 }
@@ -254,7 +345,6 @@ void column_leave(struct hmreg_mr *mr, struct natives *left)
     struct group *group = mr->domain->group;
 
     pthread_mutex_lock(&group->lock);
-    left->next = mr_ext(mr)->left;
-    mr_ext(mr)->left = left;
+    push_left(mr, left);
     pthread_mutex_unlock(&group->lock);
 }

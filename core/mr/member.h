@@ -8,9 +8,8 @@
 #include "core/mr/layout.h"
 
 /* Registers a region's layout on one member of its group that was withdrawn from it, and enters the
- * registrations in the region, which is held. -EAGAIN: the member was withdrawn meanwhile, or the
- * region is suspended. -EXDEV: it would be other parts than the region's. Errors of
- * hmreg_mr_regattr(). */
+ * registrations in the region, which is held. -EAGAIN: the member was withdrawn meanwhile. -EXDEV:
+ * it would be other parts than the region's. Errors of hmreg_mr_regattr(). */
 int region_fill_member(struct layout *layout, struct hmreg_mr *mr, size_t member);
 
 #endif

@@ -333,13 +333,41 @@ struct hmreg_mr_keys mr_current(const struct hmreg_mr *mr, size_t index)
     return now;
 }
 
+struct group *mr_lock_columns(const struct hmreg_mr *mr)
+{
+    struct group *group = mr_whole(mr)->domain->group;
+
+    if (group)
+        pthread_mutex_lock(&group->lock);
+    return group;
+}
+
+void mr_unlock_columns(struct group *group)
+{
+    if (group)
+        pthread_mutex_unlock(&group->lock);
+}
+
+static void revoke_left(struct natives *left)
+{
+    struct hmreg_domain *domain = left->rail->domain;
+
+    for (size_t i = 0; i < left->parts; i++)
+        if (left->note[i].live)
+            domain->ops.revoke(domain->self, &left->made[i]);
+}
+
 void mr_revoke(struct hmreg_mr *mr)
 {
+    struct group *group = mr_lock_columns(mr);
     struct hmreg_domain *domain;
 
     for (size_t i = 0; i < mr_native_count(mr); i++)
         if ((domain = mr_live(mr, i)))
             domain->ops.revoke(domain->self, mr_native(mr, i));
+    for (struct natives *left = group ? mr_ext(mr)->left : NULL; left; left = left->next)
+        revoke_left(left);
+    mr_unlock_columns(group);
 }
 
 uint64_t mr_local_addr(const struct hmreg_mr *mr, size_t index)
@@ -371,18 +399,21 @@ void mr_unbind_left(struct hmreg_mr *mr)
             if (left->note[i].live) {
                 struct hmreg_domain *domain = left->rail->domain;
 
-                domain->ops.unbind(domain->self, &left->made[i]);
+                if (!domain_is_lost(domain))
+                    domain->ops.unbind(domain->self, &left->made[i]);
             }
 }
 
 bool mr_is_bound(const struct hmreg_mr *mr)
 {
+    struct group *group = mr_lock_columns(mr);
     struct hmreg_domain *domain;
     bool bound = false;
 
     for (size_t i = 0; i < mr_native_count(mr) && !bound; i++)
         if ((domain = mr_live(mr, i)))
             bound = domain->ops.is_bound(domain->self, mr_native(mr, i));
+    mr_unlock_columns(group);
     return bound;
 }
 

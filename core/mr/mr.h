@@ -43,6 +43,7 @@ struct mr_note {
 struct mr_rail {
     _Atomic(struct hmreg_domain *) domain; /* the member; NULL: it was withdrawn */
     bool withdrawn;                        /* one that comes in its place is to be registered on */
+    unsigned tried;                        /* which one was, and failed: its number; 0: none */
     struct refusals refused;     /* of its first part, or of the range before it was divided */
     struct hmreg_error *missing; /* why it is not registered; NULL: it is, or was not asked for. Of
                                     a group's published region under its lock */
@@ -134,6 +135,7 @@ struct mr_body {
     bool refused_room : 1; /* registered, but not published because the cache was full */
     bool filling : 1;      /* its get registers it, never to be published */
     bool stuck : 1;        /* the fabric answered its deregistration with EBUSY */
+    bool visited : 1;      /* a visit has it (core/cache/visit.h) */
     uint16_t : 0; /* fields above are written under the lock; those below are read without it, and
                      written only when the entry begins a use */
     uint16_t cache : 14; /* its cache's index */
@@ -458,8 +460,13 @@ void mr_settle(const struct hmreg_mr *mr);
 /* One of its registrations, with its current desc and key. */
 struct hmreg_mr_keys mr_current(const struct hmreg_mr *mr, size_t index);
 
+/* Of a group's region: no member's column changes meanwhile. Returns what to unlock, or NULL. */
+struct group *mr_lock_columns(const struct hmreg_mr *mr);
+void mr_unlock_columns(struct group *group);
+
 /* Notifies the provider that the memory changed; the provider may forbid access at once. It takes
- * no lock and calls nothing else, so callers may hold the lock of the domain's caches. */
+ * no lock, and of ours only that of the columns is, so callers may hold the lock of the domain's
+ * caches. */
 void mr_revoke(struct hmreg_mr *mr);
 
 /* The library has bound the region to endpoints, and is about to deregister it. */

@@ -193,34 +193,50 @@ int region_destroy(struct hmreg_mr *mr)
     return rc;
 }
 
-/* A region of several counts as suspended from the first one on, so that nothing uses it in part.
- */
-static int suspend_all(struct mr_ext *ext, struct hmreg_mr *mr)
+/* A withdrawal (column_settle()) moves no column of a suspended region. */
+static void set_suspended(struct mr_ext *ext, const struct hmreg_mr *mr, bool suspended)
+{
+    struct group *group = mr_lock_columns(mr);
+
+    ext->suspended = suspended;
+    mr_unlock_columns(group);
+}
+
+/* A region counts as suspended before the first one ends, so that nothing uses it in part. */
+static int suspend_all(struct mr_ext *ext, struct hmreg_mr *mr, bool unbinds)
 {
     size_t count = mr_native_count(mr);
-    int rc = region_end_left(mr);
+    bool before = ext->suspended;
+    int rc;
 
+    set_suspended(ext, mr, true);
+    if (unbinds)
+        mr_unbind(mr);
+    rc = region_end_left(mr);
     for (size_t i = 0; i < count; i++) {
         int ended = end_one(ext, mr, i);
 
-        if (ended == -EBUSY && count == 1)
+        if (ended == -EBUSY && count == 1) {
+            set_suspended(ext, mr, before);
             return ended;
+        }
         if (ended == -EBUSY)
             native_hide(mr_native(mr, i));
         rc = ended == -EBUSY || !rc ? ended : rc;
     }
-    ext->suspended = true;
     return rc;
 }
 
-int region_suspend(struct hmreg_mr *mr)
+int region_suspend(struct hmreg_mr *mr, bool unbinds)
 {
     struct mr_ext *ext = mr_ext(mr);
     bool was = mr_is_suspended(mr);
-    int rc = ext ? suspend_all(ext, mr) : end_plain(mr);
+    int rc = ext ? suspend_all(ext, mr, unbinds) : end_plain(mr);
+    struct group *group = mr_lock_columns(mr);
 
     if (!was && mr_is_suspended(mr))
         mr_set_head(mr);
+    mr_unlock_columns(group);
     undone_wake(mr->domain);
     return rc;
 }
@@ -256,20 +272,22 @@ static int keep_reason(struct filling *filling, size_t member)
 }
 
 /* With the lock held: a member of a group has failed with rc. 0: the region does without it, or
- * with another in its place; another part may have failed on the same member before. */
+ * with another in its place; another part may have failed on the same member before. A member whose
+ * NIC is gone is about to be withdrawn. */
 static int miss(struct filling *filling, size_t member, int rc)
 {
     const struct group *group = filling->mr->domain->group;
     const struct nearest_order *order = filling->natives->order;
+    struct hmreg_domain *domain = filling->natives->rail[member].domain;
     const struct hmreg_error *first;
     int other;
 
     if (!filling_wants(filling, member))
         return 0;
-    hmreg_fail_at(rc, "rail %zu (%s)", member, filling->natives->rail[member].domain->caps.fabric);
+    hmreg_fail_at(rc, "rail %zu (%s)", member, domain->caps.fabric);
     /* What is full says nothing about the rail. */
-    if (!(order || group->flags & HMREG_GROUP_PARTIAL) ||
-        domain_room(filling->natives->rail[member].domain, rc) == PROVIDER_ROOM_FULL)
+    if (!(order || group->flags & HMREG_GROUP_PARTIAL || domain_is_lost(domain)) ||
+        domain_room(domain, rc) == PROVIDER_ROOM_FULL)
         return rc;
     rc = keep_reason(filling, member);
     if (rc)
@@ -584,6 +602,7 @@ static void take_over(struct filling *filling)
     struct mr_body *body = mr_body(filling->mr);
     const struct mr_note *note = filling->natives->note;
     struct mr_ext *ext = mr_ext(filling->mr);
+    struct group *group = mr_lock_columns(filling->mr);
 
     if (ext) {
         describe(ext, filling->layout);
@@ -601,6 +620,7 @@ static void take_over(struct filling *filling)
     if (body->key_taken != (!ext && note->key_taken))
         body->key_taken = !body->key_taken;
     mr_set_head(filling->mr);
+    mr_unlock_columns(group);
 }
 
 int filling_end(struct filling *filling)

@@ -49,10 +49,11 @@ void filling_undo(struct filling *filling);
  * deregistered; try again. After any other failure of the fabric the region is freed and the
  * failure returned. */
 int region_destroy(struct hmreg_mr *mr);
-/* Deregisters what the region consists of, and sets its keys to none; it stays. -EBUSY: the fabric
- * is busy with some of its registrations, which stay; try again. After any other failure of the
- * fabric the registration counts as ended, and the failure is returned. */
-int region_suspend(struct hmreg_mr *mr);
+/* Deregisters what the region consists of, and sets its keys to none; it stays. unbinds: the
+ * library has bound it to endpoints. -EBUSY: the fabric is busy with some of its registrations,
+ * which stay; try again. After any other failure of the fabric the registration counts as ended,
+ * and the failure is returned. */
+int region_suspend(struct hmreg_mr *mr, bool unbinds);
 
 /* Deregisters what is left of withdrawn members; no caller's transfer uses it. -EBUSY: the fabric
  * is busy with some, which stay. */

@@ -21,7 +21,7 @@ static int open_rail(struct hmreg_domain *domain, const struct rails_token *toke
 {
     int rc;
 
-    if (rail >= token->count || !token->tokens[rail])
+    if (rail >= token->count || !token->tokens[rail] || group_is_without(domain, rail))
         return 0;
     rc = hmreg_remote_open(group_rail(domain, rail), token->tokens[rail], token->sizes[rail], out);
     return rc ? hmreg_fail_at(rc, "rail %zu", rail) : 0;

@@ -449,15 +449,21 @@ static int read_one(const struct hmreg_domain *domain, const uint8_t *bytes, siz
     return rc;
 }
 
-static int map_one_key(struct hmreg_domain *domain, const struct token *token, uint64_t *key)
+static int map_one_key(struct hmreg_domain *domain, const struct token *token,
+                       struct remote_link *out)
 {
     unsigned keys = 0;
     int rc = check_fabric(domain);
 
     rc = rc ? rc : count_keys(token, &keys);
-    return rc ? rc
-              : domain->ops.map_raw(domain->self, token->raw_base, token->raw, token->raw_size,
-                                    key);
+    rc = rc ? rc
+            : domain->ops.map_raw(domain->self, token->raw_base, token->raw, token->raw_size,
+                                  &out->key);
+    if (rc)
+        return rc;
+    out->holder = domain;
+    atomic_fetch_add(&domain->mapped_keys, 1);
+    return 0;
 }
 
 /* Not inlined: its locals are not saved and guarded for each token of an all-gather. */
@@ -476,8 +482,9 @@ static __attribute__((noinline)) int link_in_full(struct hmreg_domain *domain, c
     segment = token_segment(token, 0);
     out->base = segment.base;
     out->key = segment.key;
+    out->holder = NULL;
     if (remote_links_hold(domain))
-        rc = map_one_key(domain, token, &out->key);
+        rc = map_one_key(domain, token, out);
     else if (!domain->caps.number)
         links->domain = domain;
     out->access = rc ? 0 : token->access;
@@ -499,15 +506,21 @@ int remote_link(struct hmreg_domain *domain, const uint8_t *bytes, size_t size,
     out->base = segment.base;
     out->key = segment.key;
     out->access = last->access;
+    out->holder = NULL;
     if (length)
         *length = last->size;
     return 0;
 }
 
-void remote_unlink(struct hmreg_domain *domain, const struct remote_link *link)
+void remote_unlink(const struct remote_link *link)
 {
-    if (remote_links_hold(domain) && !domain_is_lost(domain))
-        domain->ops.unmap_raw(domain->self, link->key);
+    struct hmreg_domain *holder = link->holder;
+
+    if (!holder)
+        return;
+    if (!domain_is_lost(holder))
+        holder->ops.unmap_raw(holder->self, link->key);
+    atomic_fetch_sub(&holder->mapped_keys, 1);
 }
 
 /* ---- queries ---------------------------------------------------------------------------- */

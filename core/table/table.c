@@ -38,7 +38,7 @@ static void unlink_each(struct hmreg_table *table, const struct remote_link *lin
     hmreg_error_save(&why);
     for (size_t i = 0; table->kept && i < count; i++)
         if (links[i].access)
-            remote_unlink(group_rail(table->domain, i % table->rails), &links[i]);
+            remote_unlink(&links[i]);
     hmreg_error_restore(&why);
 }
 
@@ -66,7 +66,7 @@ static int open_rail(struct hmreg_table *table, size_t rail, const uint8_t *toke
     rc = rc ? rc : check_short(table, out->key);
     if (rc && out->access) {
         if (table->kept)
-            remote_unlink(domain, out);
+            remote_unlink(out);
         out->access = 0;
     }
     return rc;
@@ -82,7 +82,7 @@ static int open_rails(struct hmreg_table *table, const struct rails_token *token
     for (size_t i = 0; i < table->rails && i < token->count; i++) {
         int rc = 0;
 
-        if (token->sizes[i])
+        if (token->sizes[i] && !group_is_without(table->domain, i))
             rc = open_rail(table, i, token->tokens[i], token->sizes[i], links, &out[i], NULL);
         any |= out[i].access != 0;
         failed = rc ? hmreg_fail_at(rc, "rails[%zu]", i) : failed;

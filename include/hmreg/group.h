@@ -80,11 +80,11 @@ int hmreg_token_rail(const void *token, size_t size, size_t rail, const void **r
  * Opens a peer's region on each member of a group: rail i of the token on member i. remotes: count
  * elements, where count is the number of the group's members, 1 where domain is no group; each
  * becomes a remote to close with hmreg_remote_close(), or NULL where the token has no such rail.
- * Rails of the token beyond count are not opened. On a group with HMREG_GROUP_PARTIAL a rail that
- * cannot be opened is NULL as well. A peer whose rails lie otherwise opens each by
- * hmreg_token_rail() and hmreg_remote_open(). -EINVAL: an argument is NULL, or count is another.
- * -ENOENT: the token has none of these rails. Errors of hmreg_remote_open() and hmreg_token_rail();
- * then no remote is open.
+ * Rails of the token beyond count, and rails of withdrawn members, are not opened: NULL.
+ * On a group with HMREG_GROUP_PARTIAL a rail that cannot be opened is NULL as well. A peer whose
+ * rails lie otherwise opens each by hmreg_token_rail() and hmreg_remote_open(). -EINVAL: an
+ * argument is NULL, or count is another. -ENOENT: the token has none of these rails. Errors of
+ * hmreg_remote_open() and hmreg_token_rail(); then no remote is open.
  */
 int hmreg_remote_open_rails(struct hmreg_domain *domain, const void *token, size_t size,
                             struct hmreg_remote **remotes, size_t count);
@@ -103,12 +103,13 @@ enum hmreg_member_state {
  * held or not, the member's keys become HMREG_KEY_NOTAVAIL and HMREG_VERBS_KEY_NOTAVAIL and the
  * generation changes; the regions and their other rails stay as they are, and nothing is called on
  * other members. What is registered on the member ends at once for cached regions without a
- * holder; of others at hmreg_mr_close(), of cached ones at the next hmreg_domain_progress() of the
- * group, replacement or withdrawal after their last put. Before those the caller's transfers on the
- * member have ended. Again: goes on with what was not done. why: a reason for people, which
- * is copied. Any thread; regions that other threads register are not waited for. -EINVAL: an
- * argument is NULL, group is no group, or has no such member. -ENOMEM: some regions still have the
- * rail; call again.
+ * holder; of explicit ones at hmreg_mr_close(); of held cached ones after their last put, at the
+ * next hmreg_domain_progress() of the group, replacement or withdrawal, or within ten seconds by
+ * the library's thread. Before those the caller's transfers on the member have ended. Again: goes
+ * on with what was not done. why: a reason for people, which is copied. Any thread; no other thread
+ * is waited for, and regions that others register are without the member when they have them.
+ * -EINVAL: an argument is NULL, group is no group, or has no such member. -ENOMEM: some regions
+ * still have the rail; call again.
  */
 int hmreg_group_withdraw(struct hmreg_domain *group, size_t member, const char *why);
 
@@ -117,17 +118,18 @@ int hmreg_group_withdraw(struct hmreg_domain *group, size_t member, const char *
  * at once; a thread of the library registers on it what the regions lack, one region after the
  * other, and nothing on other members. Each region that has got the rail has a new generation and
  * the same struct hmreg_mr, its rails too; hmreg_remote_renew() takes the rail's new token. A get
- * may return a region that does not have the rail yet. A region on which the registration fails
- * does without it, and hmreg_mr_rail() says why; so does a region of a caller's dmabuf
- * (-EINVAL), and one that is bound to an endpoint (-EOPNOTSUPP). Suspended regions get the rail at
- * hmreg_resume(). Meanwhile hmreg_mr_close() of the region in work waits, and so do
- * hmreg_suspend(), hmreg_resume(); and hmreg_domain_close() of the group is -EBUSY. With
- * HMREG_GROUP_OWNS_MEMBERS the group owns the new member, and the old one is the caller's again.
- * The old one can be closed once nothing is registered on it for the group. Any thread. -EINVAL: an
- * argument is NULL, group is no group or has no such member, the member was not withdrawn; domain
- * is a member already, is a group, is of another lib, has an owner, or demands more or permits less
- * than the group says of itself (hmreg_domain_query()). -EOPNOTSUPP: as hmreg_group_open(). -EBUSY:
- * a replacement in the group has not ended.
+ * does not wait: it returns the region with the rails that it has by then. A region on which the
+ * registration fails does without it until the next replacement, and hmreg_mr_rail() says why; so
+ * does a region of a caller's dmabuf (-EINVAL), and one that is bound to an endpoint (-EOPNOTSUPP).
+ * Suspended regions get the rail at hmreg_resume(). Meanwhile hmreg_mr_close() of the one region in
+ * work and hmreg_suspend() of its memory wait; once the member is withdrawn again or its domain
+ * lost, they return -EBUSY until its fabric returns. hmreg_domain_close() of the group is -EBUSY.
+ * With HMREG_GROUP_OWNS_MEMBERS the group owns the new member, and the old one is the caller's
+ * again. The old one can be closed once nothing is registered on it for the group. Any thread.
+ * -EINVAL: an argument is NULL, group is no group or has no such member, the member was not
+ * withdrawn; domain is a member already, is a group, is of another lib, has an owner, or demands
+ * more or permits less than the group says of itself (hmreg_domain_query()). -EOPNOTSUPP: as
+ * hmreg_group_open(). -EBUSY: a replacement in the group has not ended.
  */
 int hmreg_group_replace(struct hmreg_domain *group, size_t member, struct hmreg_domain *domain);
 
@@ -136,7 +138,8 @@ struct hmreg_group_member {
     enum hmreg_member_state state;
     struct hmreg_domain *domain;
     size_t regions, done, failed; /* of the last replacement: regions that lacked the member when it
-                                     began, that have got it, and that cannot have it */
+                                     began or were being registered, that have got it, and that do
+                                     without it */
     char why[256];                /* of the last withdrawal; "": there was none */
 };
 

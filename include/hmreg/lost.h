@@ -28,8 +28,7 @@ extern "C" {
  *    hmreg_domain_close() does. While a call there does not return, hmreg_domain_close() returns
  *    -EBUSY.
  *  - each group that the domain is a member of goes on without it, as after
- *    hmreg_group_withdraw(); for that the call waits for hmreg_suspend(), hmreg_resume() and
- *    hmreg_group_replace() of another group, where other threads are in them.
+ *    hmreg_group_withdraw(), for which the call waits for no other thread.
  * why: NUL-terminated, copied, at most 255 bytes of it; NULL or empty: a text of hmreg's. A domain
  * that is lost already keeps its first reason: 0. Any thread. -EINVAL: domain is NULL or a group
  * (name its member). -EPERM: in a forked child.

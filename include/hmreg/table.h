@@ -78,7 +78,8 @@ int hmreg_table_open(struct hmreg_domain *domain, void *memory, size_t tokens, u
  * next; 0: they follow each other. tokens NULL and size 0: the entries become not filled, for
  * instance because the peer has ended. Raw keys are mapped first. What the entries had before stays
  * mapped for transfers that have loaded it, until the next write or close. On a group with
- * HMREG_GROUP_PARTIAL a rail that cannot be opened is not filled.
+ * HMREG_GROUP_PARTIAL a rail that cannot be opened is not filled, and on no group one of a member
+ * that is withdrawn.
  * One call at a time changes a table: -EBUSY. -EINVAL: table is NULL, tokens is NULL and
  * size is not 0, or count is 0. -ERANGE:
  * the table has no token first + count - 1. -EXDEV: a region has several ranges, or a token is one

@@ -343,6 +343,75 @@ TEST(munmap__cached_region_of_a_group__peers_of_a_member_denied)
     assert_ok(hmreg_close(lib));
 }
 
+/* ---- a member is replaced --------------------------------------------------------------- */
+
+/* Writes one byte by a remote, at its offset. */
+static int write_by(struct hmreg_remote *remote, uint64_t at, char byte)
+{
+    uint64_t addr, key;
+
+    assert_ok(hmreg_remote_addr(remote, at, 1, &addr, &key));
+    return hmreg_loopback_write(remote, &byte, 1, NULL, addr, key);
+}
+
+static enum hmreg_remote_state renew(struct hmreg_remote *remote, const struct hmreg_mr *mr,
+                                     size_t rail)
+{
+    enum hmreg_remote_state state;
+    uint8_t token[2048];
+    const void *part;
+    size_t size = sizeof(token), part_size;
+
+    assert_ok(hmreg_mr_pack(mr, token, &size));
+    assert_ok(hmreg_token_rail(token, size, rail, &part, &part_size));
+    assert_ok(hmreg_remote_check(remote, part, part_size, &state));
+    if (state == HMREG_REMOTE_RENEWED)
+        assert_ok(hmreg_remote_renew(remote, part, part_size));
+    return state;
+}
+
+/* The peer writes over both rails; of the one whose NIC is new it learns the key, of the other
+ * nothing. */
+TEST(replace__peer_writes__by_the_new_key_of_one_rail)
+{
+    struct hmreg_group_member info = {.size = sizeof(info)};
+    struct hmreg_domain *members[3], *both;
+    struct hmreg_remote *remotes[2];
+    struct hmreg_mr *mr = NULL;
+    struct hmreg *lib;
+    uint8_t token[2048];
+    size_t size = sizeof(token);
+    static char written[LEN];
+
+    assert_ok(hmreg_open(NULL, &lib));
+    for (int i = 0; i < 3; i++)
+        assert_ok(hmreg_domain_open_loopback(lib, NULL, NULL, &members[i]));
+    assert_ok(hmreg_group_open(lib, members, 2, NULL, &both));
+    assert_ok(hmreg_mr_get(both, written, LEN, HMREG_ACCESS_REMOTE, &mr));
+    assert_ok(hmreg_mr_pack(mr, token, &size));
+    assert_ok(hmreg_remote_open_rails(both, token, size, remotes, 2));
+    for (int i = 0; i < 2; i++)
+        assert_ok(write_by(remotes[i], (uint64_t)i, 'a'));
+    assert_ok(hmreg_group_withdraw(both, 1, "cable cut"));
+    assert_ok(write_by(remotes[0], 0, 'b'));
+    assert_ok(hmreg_group_replace(both, 1, members[2]));
+    do
+        assert_ok(hmreg_group_query(both, 1, &info));
+    while (info.state == HMREG_MEMBER_REPLACING);
+    assert_int_equal(renew(remotes[0], mr, 0), HMREG_REMOTE_CURRENT);
+    assert_int_equal(renew(remotes[1], mr, 1), HMREG_REMOTE_RENEWED);
+    for (int i = 0; i < 2; i++)
+        assert_ok(write_by(remotes[i], (uint64_t)i, 'c'));
+    assert_memory_equal(written, "cc", 2);
+    hmreg_mr_put(mr);
+    for (int i = 0; i < 2; i++)
+        hmreg_remote_close(remotes[i]);
+    assert_ok(hmreg_domain_close(both));
+    for (int i = 0; i < 3; i++)
+        assert_ok(hmreg_domain_close(members[i]));
+    assert_ok(hmreg_close(lib));
+}
+
 /* ---- forks ------------------------------------------------------------------------------ */
 
 TEST(fork__the_parents_group__child_gets_eperm)

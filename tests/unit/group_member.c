@@ -3,144 +3,15 @@
  * hmreg_group_withdraw(), _replace(), _query(): what becomes of each kind of region, and how often
  * which NIC is called.
  */
-#include "core/context/lost.h"
-#include "core/group/group.h"
-#include "core/mr/mr.h"
-#include "tests/support/vendors.h"
-#include "tests/unit/nics.h"
+#include "tests/unit/member_fixture.h"
+
+#include "core/base/reaper.h"
 #define FAILING_MALLOC
 #include "tests/support/failing_allocation.h"
 
-#include <hmreg/lost.h>
 #include <hmreg/remote.h>
 #include <hmreg/suspend.h>
 #include <hmreg/table.h>
-
-#define LEN    4096
-#define RAILS  3
-#define BROKEN 1 /* the member that is withdrawn */
-#define NEW    5 /* the NIC that comes in its place */
-#define GPU    65536
-
-static char memory[16][LEN] __attribute__((aligned(LEN)));
-static struct hmreg *lib;
-static struct hmreg_domain *group, *spare;
-static char *gpu;
-
-/* A lost one's thread may be in the fabric yet. */
-static void close_nic(struct hmreg_domain *domain)
-{
-    int rc;
-
-    do
-        rc = hmreg_domain_close(domain);
-    while (rc == -EBUSY && domain_is_lost(domain));
-    assert_ok(rc);
-}
-
-static void close_all(void)
-{
-    assert_ok(hmreg_domain_close(group));
-    for (unsigned i = 0; i < NICS_MOST; i++) {
-        if (nics[i].domain)
-            close_nic(nics[i].domain);
-        if (!atomic_load(&nics[i].fail))
-            assert_int_equal(atomic_load(&nics[i].regs), atomic_load(&nics[i].deregs));
-        nics[i] = (struct nic){.fail = 0};
-    }
-    vendor_memory_free(gpu);
-    assert_ok(hmreg_close(lib));
-}
-
-static void open_flagged(uint32_t flags)
-{
-    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
-    struct hmreg_group_config grouped = {.size = sizeof(grouped), .flags = flags};
-    struct hmreg_domain *members[RAILS];
-
-    vendors_reset();
-    assert_ok(hmreg_open(&config, &lib));
-    for (unsigned i = 0; i < RAILS; i++)
-        members[i] = nic_open(lib, i);
-    spare = nic_open(lib, NEW);
-    gpu = vendor_memory(HMREG_IFACE_CUDA, 0, HMREG_MEM_DEVICE, GPU);
-    assert_ok(hmreg_group_open(lib, members, RAILS, &grouped, &group));
-    test_after(close_all);
-}
-
-static void open_all(void)
-{
-    open_flagged(0);
-}
-
-static struct hmreg_mr *reg(void *addr, size_t len)
-{
-    struct hmreg_mr *mr = NULL;
-
-    assert_ok(hmreg_mr_reg(group, addr, len, HMREG_ACCESS_ALL, 0, 0, 0, &mr, NULL));
-    return mr;
-}
-
-static struct hmreg_mr *get(void *addr, size_t len)
-{
-    struct hmreg_mr *mr = NULL;
-
-    assert_ok(hmreg_mr_get(group, addr, len, HMREG_ACCESS_REMOTE, &mr));
-    return mr;
-}
-
-static uint32_t generation(const struct hmreg_mr *mr)
-{
-    return hmreg_mr_head_of(mr)->generation;
-}
-
-/* So many calls were made on the two other members by now, and no more. */
-static void assert_survivors(unsigned regs, unsigned deregs)
-{
-    for (unsigned i = 0; i < RAILS; i++) {
-        if (i == BROKEN)
-            continue;
-        assert_int_equal(atomic_load(&nics[i].regs), regs);
-        assert_int_equal(atomic_load(&nics[i].deregs), deregs);
-    }
-}
-
-static void assert_without_broken(const struct hmreg_mr *mr)
-{
-    const struct hmreg_mr_head *head = hmreg_mr_head_of(mr);
-    size_t parts = head->count / RAILS;
-
-    assert_null(hmreg_mr_rail(mr, BROKEN));
-    assert_int_equal(hmreg_last_error()->code, -ENODEV);
-    assert_non_null(strstr(hmreg_last_error()->text, "cable cut"));
-    for (size_t i = 0; i < head->count; i++) {
-        assert_int_equal(head->keys[i].key == HMREG_KEY_NOTAVAIL, i / parts == BROKEN);
-        assert_int_equal(head->keys[i].native == NULL, i / parts == BROKEN);
-    }
-    assert_non_null(hmreg_mr_rail(mr, 0));
-    assert_non_null(hmreg_mr_rail(mr, 2));
-}
-
-static void assert_whole(const struct hmreg_mr *mr)
-{
-    const struct hmreg_mr_head *head = hmreg_mr_head_of(mr);
-    size_t parts = head->count / RAILS;
-
-    for (size_t i = 0; i < head->count; i++)
-        assert_ptr_equal(head->keys[i].native, i / parts == BROKEN ? &nics[NEW] : &nics[i / parts]);
-    assert_non_null(hmreg_mr_rail(mr, BROKEN));
-}
-
-static void withdraw(void)
-{
-    assert_ok(hmreg_group_withdraw(group, BROKEN, "cable cut"));
-}
-
-static struct hmreg_group_member replace(void)
-{
-    assert_ok(hmreg_group_replace(group, BROKEN, spare));
-    return nic_replaced(group, BROKEN);
-}
 
 /* ---- withdrawing ------------------------------------------------------------------------ */
 
@@ -200,6 +71,23 @@ TEST(withdraw__cached_held__ends_after_the_last_put)
     assert_ok(hmreg_domain_progress(group));
     assert_int_equal(atomic_load(&nics[BROKEN].deregs), 1);
     assert_survivors(1, 0);
+}
+
+/* The application makes no further call. */
+TEST(withdraw__cached_held__the_librarys_thread_ends_it)
+{
+    struct hmreg_mr *mr;
+
+    reaper_set_idle(1000000);
+    open_all();
+    mr = get(memory[0], LEN);
+    withdraw();
+    hmreg_mr_put(mr);
+    while (!atomic_load(&nics[BROKEN].deregs))
+        sched_yield();
+    assert_survivors(1, 0);
+    test_finish();
+    reaper_set_idle(REAPER_IDLE_NS);
 }
 
 TEST(withdraw__ends_with_its_last_put__ends_there)
@@ -307,6 +195,25 @@ TEST(withdraw__suspended__resumes_without_it_or_with_the_new_one)
     assert_ok(hmreg_resume(lib, memory[0], LEN, NULL));
     assert_whole(mr);
     assert_ok(hmreg_mr_close(mr));
+}
+
+TEST(withdraw__suspended__holds_nothing_of_the_old_domain)
+{
+    struct hmreg_mr *mr, *held;
+
+    open_all();
+    mr = reg(memory[0], LEN);
+    held = get(memory[1], LEN);
+    assert_ok(hmreg_suspend(lib, memory[0], 2 * LEN));
+    withdraw();
+    replace();
+    assert_ok(hmreg_domain_close(nics[BROKEN].domain));
+    nics[BROKEN].domain = NULL;
+    assert_ok(hmreg_resume(lib, memory[0], 2 * LEN, NULL));
+    assert_whole(mr);
+    assert_whole(held);
+    assert_ok(hmreg_mr_close(mr));
+    hmreg_mr_put(held);
 }
 
 /* What a withdrawn member has registered ends with the suspension: its memory is given back. */
@@ -479,7 +386,7 @@ TEST(replace__owned_members__the_old_one_is_the_callers_again)
 {
     struct hmreg_domain *old;
 
-    open_flagged(HMREG_GROUP_OWNS_MEMBERS);
+    open_flagged(HMREG_GROUP_OWNS_MEMBERS, 0);
     old = nics[BROKEN].domain;
     withdraw();
     replace();
@@ -575,6 +482,59 @@ TEST(replace__tokens__the_new_rail_is_renewed_and_the_others_are_current)
     assert_true(key == hmreg_mr_key(hmreg_mr_rail(mr, BROKEN)));
     for (size_t i = 0; i < RAILS; i++)
         hmreg_remote_close(remotes[i]);
+    assert_ok(hmreg_mr_close(mr));
+}
+
+/* A peer's table, written with the owner's new token: the entry of one rail changes. */
+TEST(replace__tables__one_entry_is_empty_and_then_new)
+{
+    struct hmreg_table_entry entries[RAILS], before[RAILS];
+    struct hmreg_table *table = NULL;
+    struct hmreg_domain *members[RAILS], *peers;
+    struct peer peer;
+    struct hmreg_mr *mr;
+
+    open_all();
+    mr = reg(memory[0], LEN);
+    for (unsigned i = 0; i < RAILS; i++)
+        members[i] = nics[i].domain;
+    assert_ok(hmreg_group_open(lib, members, RAILS, NULL, &peers));
+    assert_ok(hmreg_table_open(peers, entries, 1, 0, &table));
+    pack(mr, 0, &peer);
+    assert_ok(hmreg_table_write(table, 0, 1, peer.token, peer.size, 0));
+    memcpy(before, entries, sizeof(entries));
+    withdraw();
+    pack(mr, 0, &peer);
+    assert_ok(hmreg_table_write(table, 0, 1, peer.token, peer.size, 0));
+    assert_int_equal(entries[BROKEN].flags, 0);
+    replace();
+    pack(mr, 0, &peer);
+    assert_ok(hmreg_table_write(table, 0, 1, peer.token, peer.size, 0));
+    for (unsigned i = 0; i < RAILS; i++) {
+        assert_int_equal(entries[i].flags, before[i].flags);
+        assert_int_equal(entries[i].key == before[i].key, i != BROKEN);
+        assert_true(entries[i].key == hmreg_mr_key(hmreg_mr_rail(mr, i)));
+    }
+    hmreg_table_close(table);
+    assert_ok(hmreg_domain_close(peers));
+    assert_ok(hmreg_mr_close(mr));
+}
+
+TEST(withdraw__remotes__are_opened_on_the_others)
+{
+    struct hmreg_remote *remotes[RAILS] = {NULL};
+    struct peer peer;
+    struct hmreg_mr *mr;
+
+    open_all();
+    mr = reg(memory[0], LEN);
+    pack(mr, BROKEN, &peer);
+    withdraw();
+    assert_ok(hmreg_remote_open_rails(group, peer.token, peer.size, remotes, RAILS));
+    for (unsigned i = 0; i < RAILS; i++) {
+        assert_int_equal(remotes[i] == NULL, i == BROKEN);
+        hmreg_remote_close(remotes[i]);
+    }
     assert_ok(hmreg_mr_close(mr));
 }
 

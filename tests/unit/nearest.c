@@ -380,6 +380,48 @@ static uint32_t rails_expected(unsigned gpu, unsigned wanted)
     return rails;
 }
 
+static void wait_for_replaced(size_t member)
+{
+    struct hmreg_group_member info = {.size = sizeof(info)};
+
+    do
+        assert_ok(hmreg_group_query(host.group, member, &info));
+    while (info.state == HMREG_MEMBER_REPLACING);
+    assert_int_equal(info.failed, 0);
+}
+
+/* A withdrawn NIC is expected back: no other is taken in its place, unless there is none left. */
+TEST(nearest__withdrawn_nic__left_out_until_it_is_replaced)
+{
+    struct hmreg_domain *new = NULL;
+    struct provider_caps caps = script_caps;
+    struct hmreg_mr *mr;
+    void *memory;
+
+    open_host();
+    assert_ok(hmreg_group_nearest(host.group, host.topology, 4));
+    memory = vendor_memory(HMREG_IFACE_CUDA, 0, HMREG_MEM_DEVICE, FIXTURE_BYTES);
+    assert_ok(hmreg_group_withdraw(host.group, 8, "cable cut"));
+    mr = reg(memory);
+    assert_int_equal(rails_of(mr), rails_near(0) & ~(1u << 8));
+    for (unsigned i = 0; i < NICS; i += 8)
+        assert_ok(hmreg_group_withdraw(host.group, i, "cable cut"));
+    assert_int_equal(rails_of(mr), 0);
+    assert_ok(hmreg_mr_close(mr));
+    mr = reg(memory);
+    assert_int_equal(__builtin_popcount(rails_of(mr)), 1);
+    assert_int_equal(rails_of(mr) & rails_near(0), 0);
+    assert_ok(hmreg_domain_create(host.script.lib, &script_ops, &caps, (void *)8, NULL, &new));
+    assert_ok(hmreg_group_replace(host.group, 8, new));
+    wait_for_replaced(8);
+    assert_int_equal(__builtin_popcount(rails_of(mr)), 2);
+    assert_non_null(hmreg_mr_rail(mr, 8));
+    assert_ok(hmreg_mr_close(mr));
+    vendor_memory_free(memory);
+    assert_ok(hmreg_domain_close(host.members[8]));
+    host.members[8] = new;
+}
+
 TEST(nearest__random_dead_nics__rails_as_the_model_says)
 {
     static const unsigned wanted[] = {1, 4, 7, NICS};

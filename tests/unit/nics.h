@@ -19,9 +19,10 @@
 #define NICS_MOST 8
 
 struct nic {
-    atomic_uint regs, deregs;
-    atomic_int fail;   /* the result of reg */
-    atomic_bool hangs; /* reg posts `entered` and waits for `leave` */
+    atomic_uint regs, deregs, revokes;
+    atomic_int fail;              /* the result of reg */
+    void (*_Atomic during)(void); /* called once, by reg, on its thread */
+    atomic_bool hangs;            /* reg posts `entered` and waits for `leave` */
     sem_t entered, leave;
     struct hmreg_domain *domain;
 };
@@ -39,8 +40,11 @@ static int nic_reg(void *self, const struct provider_request *req, struct hmreg_
                    struct hmreg_reason *why)
 {
     struct nic *nic = self;
+    void (*during)(void) = atomic_exchange(&nic->during, NULL);
 
     atomic_fetch_add(&nic->regs, 1);
+    if (during)
+        during();
     if (atomic_load(&nic->hangs)) {
         sem_post(&nic->entered);
         sem_wait(&nic->leave);
@@ -61,8 +65,17 @@ static int nic_dereg(void *self, struct hmreg_mr_keys *made)
     return 0;
 }
 
+static void nic_revoke(void *self, struct hmreg_mr_keys *made)
+{
+    struct nic *nic = self;
+
+    if (made->native != nic)
+        abort();
+    atomic_fetch_add(&nic->revokes, 1);
+}
+
 static const struct provider_ops nic_ops = {
-    .name = "nic", .can = nic_can, .reg = nic_reg, .dereg = nic_dereg};
+    .name = "nic", .can = nic_can, .reg = nic_reg, .dereg = nic_dereg, .revoke = nic_revoke};
 
 static inline struct hmreg_domain *nic_open(struct hmreg *lib, unsigned number)
 {

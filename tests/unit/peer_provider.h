@@ -19,12 +19,14 @@ static struct provider_ops raw_ops;
 static struct provider_caps raw_caps;
 static int live_keys, map_code, unmap_code;
 
-/* A mapped key is the raw one's bytes plus the base. */
+/* A mapped key is the raw one's bytes plus the base. self: NULL, or its own number of them. */
 static inline int map_raw(void *self, uint64_t base, const uint8_t *raw, size_t size, uint64_t *key)
 {
     if (map_code)
         return hmreg_fail(map_code, "no key is mapped");
     live_keys++;
+    if (self)
+        ++*(int *)self;
     *key = base;
     memcpy(key, raw, size < 8 ? size : 8);
     *key += base;
@@ -34,6 +36,8 @@ static inline int map_raw(void *self, uint64_t base, const uint8_t *raw, size_t 
 static inline int unmap_raw(void *self, uint64_t key)
 {
     live_keys--;
+    if (self)
+        --*(int *)self;
     return unmap_code ? hmreg_fail(unmap_code, "no key is unmapped") : 0;
 }
 

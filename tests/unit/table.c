@@ -418,6 +418,40 @@ TEST(write__raw_keys_of_the_last_rail_only__kept_and_given_back)
     hmreg_table_close(table);
 }
 
+/* What each domain maps it unmaps, and it is open until then. */
+TEST(write__raw_keys_of_a_replaced_member__given_back_by_the_old_one)
+{
+    struct hmreg_table_entry entries[RAILS], out;
+    struct hmreg_group_member info = {.size = sizeof(info)};
+    struct hmreg_domain *old, *new;
+    struct hmreg_table *table = NULL;
+    uint8_t token[512];
+    size_t size = make_rails(token, 0, RAILS, 0);
+    int keys_of_new = 0;
+
+    open_raw(RAILS, 0);
+    old = fixture.members[1];
+    assert_ok(
+        hmreg_domain_create(fixture.script.lib, &raw_ops, &raw_caps, &keys_of_new, NULL, &new));
+    fixture.members[fixture.count++] = new;
+    assert_ok(hmreg_table_open(fixture.group, entries, 1, 0, &table));
+    assert_ok(hmreg_table_write(table, 0, 1, token, size, 0));
+    assert_ok(hmreg_group_withdraw(fixture.group, 1, "cable cut"));
+    assert_ok(hmreg_table_write(table, 0, 1, token, size, 0)); /* without the rail */
+    assert_none(&entries[1]);
+    assert_int_equal(hmreg_table_load(&entries[2], &out), 0);
+    assert_ok(hmreg_group_replace(fixture.group, 1, new));
+    do
+        assert_ok(hmreg_group_query(fixture.group, 1, &info));
+    while (info.state == HMREG_MEMBER_REPLACING);
+    assert_fails(hmreg_domain_close(old), -EBUSY, "1 mapped keys");
+    assert_ok(hmreg_table_write(table, 0, 1, token, size, 0));
+    assert_int_equal(hmreg_table_load(&entries[1], &out), 0);
+    assert_int_equal(keys_of_new, 1);
+    hmreg_table_close(table);
+    assert_int_equal(keys_of_new, 0);
+}
+
 /* What a table must say: the peer of each entry, 0: not filled; and how many keys it has mapped. */
 struct model {
     size_t peers[PEERS][RAILS];
