@@ -56,8 +56,9 @@ static bool is_held(struct cache_set *set, const struct hmreg_mr *entry)
 }
 
 /* Also a region that the library has bound itself: the endpoint is the caller's, and is closed. */
-static int check_entry(struct cache_set *set, struct hmreg_mr *entry, void *context)
+static int check_entry(struct hmreg_mr *entry, const struct origin *origin, void *context)
 {
+    struct cache_set *set = context;
     const struct variant *variant = entry_variant(entry);
     bool ours = variant && variant->key.attr.endpoint_count;
 
@@ -72,7 +73,7 @@ static int check_entry(struct cache_set *set, struct hmreg_mr *entry, void *cont
 
 static int check_set(struct cache_set *set, void *context)
 {
-    struct visit visit = {.entry = check_entry};
+    struct visit visit = {.call = check_entry, .context = set, .shares = true};
     int rc = check_objects(set->domain);
 
     return rc ? rc : visit_entries(set, &visit);
@@ -80,16 +81,16 @@ static int check_set(struct cache_set *set, void *context)
 
 /* ---- what ends besides ------------------------------------------------------------------ */
 
-static int unwatch(struct cache_set *set, struct hmreg_mr *entry, void *context)
+static int unwatch(struct hmreg_mr *entry, const struct origin *origin, void *context)
 {
-    cache_set_unwatch(set, entry);
+    cache_set_unwatch(context, entry);
     return 0;
 }
 
 /* All its regions are suspended. */
 static int end_set(struct cache_set *set, void *context)
 {
-    struct visit visit = {.entry = unwatch, .held = true};
+    struct visit visit = {.call = unwatch, .context = set, .shares = true, .held = true};
 
     visit_entries(set, &visit);
     cache_set_stop_serving(set);
