@@ -27,6 +27,7 @@ static const struct {
     {"freed", measure_freed},
     {"cover", measure_cover},
     {"suspend", measure_suspend},
+    {"rails", measure_rails},
     {"remotes", measure_remotes},
     {"explicit", measure_explicit},
     {"plugin", measure_plugin},
