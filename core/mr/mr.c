@@ -333,6 +333,20 @@ struct hmreg_mr_keys mr_current(const struct hmreg_mr *mr, size_t index)
     return now;
 }
 
+int mr_copy_keys(const struct hmreg_mr *mr, size_t index, struct hmreg_mr_keys *out)
+{
+    struct group *group = mr_whole(mr)->domain->group;
+    bool live;
+
+    if (group)
+        pthread_mutex_lock(&group->lock);
+    live = mr_live(mr, index);
+    *out = mr_current(mr, index);
+    if (group)
+        pthread_mutex_unlock(&group->lock);
+    return live ? 0 : hmreg_fail(-EAGAIN, "mr is a rail that was withdrawn meanwhile");
+}
+
 void mr_revoke(struct hmreg_mr *mr)
 {
     struct hmreg_domain *domain;
@@ -371,7 +385,8 @@ void mr_unbind_left(struct hmreg_mr *mr)
             if (left->note[i].live) {
                 struct hmreg_domain *domain = left->rail->domain;
 
-                domain->ops.unbind(domain->self, &left->made[i]);
+                if (!domain_is_lost(domain))
+                    domain->ops.unbind(domain->self, &left->made[i]);
             }
 }
 

@@ -458,6 +458,10 @@ void mr_settle(const struct hmreg_mr *mr);
 /* One of its registrations, with its current desc and key. */
 struct hmreg_mr_keys mr_current(const struct hmreg_mr *mr, size_t index);
 
+/* The same of a region that others may read. It stays registered until the caller has released the
+ * region; -EAGAIN: its member is withdrawn by now. */
+int mr_copy_keys(const struct hmreg_mr *mr, size_t index, struct hmreg_mr_keys *out);
+
 /* Notifies the provider that the memory changed; the provider may forbid access at once. It takes
  * no lock and calls nothing else, so callers may hold the lock of the domain's caches. */
 void mr_revoke(struct hmreg_mr *mr);
