@@ -289,7 +289,8 @@ static void wait_for(struct cache *cache, const struct hmreg_mr *entry)
     cache_stats_add(&cache->stats, STATS_WAITS, 1);
     cache_stats_add(&cache->stats, STATS_WAITING, 1);
     cache->pool->waiters++;
-    while (entry_body(entry)->state == CACHE_PENDING && !entry_body(entry)->announcing)
+    while (entry_body(entry)->state == CACHE_PENDING && !entry_body(entry)->announcing &&
+           !entry_body(entry)->changed)
         pthread_cond_wait(&cache->pool->decided, &cache->pool->lock);
     cache->pool->waiters--;
     cache_stats_add(&cache->stats, STATS_WAITING, -1);
@@ -463,8 +464,20 @@ void cache_unpublish_all(struct cache_pool *pool)
         done = cuts_apply(pool, &all, &room);
         cuts_unpublish_any(pool, CACHE_BATCH);
         done = done && !atomic_load(&pool->cuts);
+        wake_waiters(pool);
         pthread_mutex_unlock(&pool->lock);
     }
+}
+
+void cache_discard_pending(struct cache_pool *pool)
+{
+    const struct change all = {.start = 0, .end = UINT64_MAX, .source = CHANGE_VENDOR};
+
+    pthread_mutex_lock(&pool->lock);
+    for (unsigned i = 0; i < atomic_load(&pool->known_caches); i++)
+        cuts_mark_claims(&pool->caches[i], &all);
+    wake_waiters(pool);
+    pthread_mutex_unlock(&pool->lock);
 }
 
 /* Of one tree. *found: whether *out is set. */

@@ -114,8 +114,7 @@ static bool cut(struct cache *cache, const struct change *change)
 
 /* ---- a change --------------------------------------------------------------------------- */
 
-/* The threads that register these entries, one each, do not publish them. */
-static void mark_claims(struct cache *cache, const struct change *change)
+void cuts_mark_claims(struct cache *cache, const struct change *change)
 {
     struct itree_node *node = NULL;
 
@@ -132,7 +131,7 @@ static bool apply_to(struct cache *cache, const struct change *change, unsigned 
     unsigned passed = 0;
 
     if (cache->claims.root)
-        mark_claims(cache, change);
+        cuts_mark_claims(cache, change);
     while ((node = itree_touching(&cache->tree, node, change->start, change->end))) {
         work_count(1);
         if (!touches(change, node) && passed++ < CACHE_PASSED)

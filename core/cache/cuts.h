@@ -13,6 +13,9 @@
 
 #include "core/cache/cache_pool.h"
 
+/* With the lock held: the threads that register entries that the change touches, one each, do not
+ * publish them. */
+void cuts_mark_claims(struct cache *cache, const struct change *change);
 /* Applies a change to the pool's caches that it concerns. *room: how many entries may be
  * unpublished; lowered. False: some touched entries may still serve; call it again with more room.
  */

@@ -156,6 +156,7 @@ static int withdraw(struct hmreg_domain *domain, size_t member, const char *why)
 
     hmreg_error_guard(&guard);
     set_withdrawn(domain->group, member, why);
+    cache_discard_pending(&domain->caches->pool);
     origin_each(domain, withdraw_explicit, &pass);
     visit_entries(domain->caches, &visit);
     end_all_left(domain->caches);

@@ -10,10 +10,12 @@
 
 #include "core/base/error.h"
 #include "core/base/failure.h"
+#include "core/base/now.h"
 #include "core/base/uncancelled.h"
 #include "core/base/validate.h"
 #include "core/cache/visit.h"
 #include "core/explicit/origin.h"
+#include "core/group/group.h"
 #include "core/mr/region.h"
 
 #include <errno.h>
@@ -134,9 +136,22 @@ static int fail_lost(const struct hmreg_domain *domain)
                       domain->lost.why);
 }
 
+/* Another thread has not finished a region. Not 0: it is not waited for. */
+static int check_patience(const struct hmreg_domain *domain, int64_t since)
+{
+    if (domain_is_lost(domain))
+        return fail_lost(domain);
+    if (!domain->group || !group_has_left(domain->group) || now_ns() - since < SECOND_NS)
+        return 0;
+    return hmreg_fail(-EBUSY, "another thread has been registering a region of the range for a "
+                              "second, on a group of which a member was withdrawn: call again "
+                              "later");
+}
+
 static int end_set(struct cache_set *set, void *context)
 {
     const struct timespec pause = {.tv_nsec = PAUSE_NS};
+    int64_t since = now_ns();
     struct pass *pass = context;
     int rc = 0;
 
@@ -147,8 +162,8 @@ static int end_set(struct cache_set *set, void *context)
         rc = origin_visit(set->domain, &pass->range, end_explicit, pass, &pass->waits);
         if (!rc)
             rc = pass_entries(set, pass);
-        if (!rc && pass->waits && domain_is_lost(set->domain))
-            rc = fail_lost(set->domain);
+        if (!rc && pass->waits)
+            rc = check_patience(set->domain, since);
         if (rc || !pass->waits)
             break;
         nanosleep(&pause, NULL);

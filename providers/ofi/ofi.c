@@ -19,6 +19,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <rdma/fi_errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,16 +38,17 @@ struct ofi {
     uint64_t relaxed;            /* the provider's flag for relaxed ordering; 0: it has none */
     struct device_folder folder; /* the NIC's */
     struct ofi_serial *serial;   /* for each call of libfabric; NULL: any thread may call it */
-    pthread_mutex_t lock;        /* protects the regions' states */
+    pthread_mutex_t lock;        /* protects the pointers to the regions' states */
 };
 
 /* A region's state, in modes where it matters (STATEFUL, or asynchronous registration). */
 struct state {
-    bool keyed;   /* it has remote access */
-    bool event;   /* HMREG_RMA_EVENT */
-    bool bound;   /* to an endpoint */
-    bool counted; /* bound to a counter */
-    bool enabled;
+    bool keyed; /* it has remote access */
+    bool event; /* HMREG_RMA_EVENT */
+    /* Or about to be: */
+    atomic_bool bound;   /* to an endpoint */
+    atomic_bool counted; /* bound to a counter */
+    atomic_bool enabled;
 };
 #define STATEFUL (HMREG_MR_ENDPOINT | HMREG_MR_RMA_EVENT)
 
@@ -491,23 +493,28 @@ static int make_state(struct hmreg_mr_keys *mr)
     return mr->priv ? 0 : hmreg_fail(-ENOMEM, "hmreg has no memory for a region's state");
 }
 
+/* What the call will have done is said before it, since no lock is held meanwhile. */
 static int bind(void *self, struct hmreg_mr_keys *mr, void *object, uint64_t flags)
 {
     struct ofi *ofi = self;
     struct fid *fid = object;
     struct state *state;
+    atomic_bool *done;
+    bool before;
     int rc;
 
     pthread_mutex_lock(&ofi->lock);
     rc = check_object(ofi, mr->priv, fid, flags);
     rc = rc ? rc : make_state(mr);
     state = mr->priv;
-    rc = rc ? rc : CALL(ofi, fi_mr_bind(mr->native, fid, flags), "fi_mr_bind()");
-    if (!rc && fid->fclass == FI_CLASS_CNTR)
-        state->counted = true;
-    else if (!rc)
-        state->bound = true;
     pthread_mutex_unlock(&ofi->lock);
+    if (rc)
+        return rc;
+    done = fid->fclass == FI_CLASS_CNTR ? &state->counted : &state->bound;
+    before = atomic_exchange(done, true);
+    rc = CALL(ofi, fi_mr_bind(mr->native, fid, flags), "fi_mr_bind()");
+    if (rc)
+        atomic_store(done, before);
     return rc;
 }
 
@@ -523,31 +530,22 @@ static bool is_bound(void *self, const struct hmreg_mr_keys *mr)
     return bound;
 }
 
-static int enable_now(const struct ofi *ofi, struct hmreg_mr_keys *mr, struct state *state)
-{
-    int rc;
-
-    if (state->enabled)
-        return hmreg_fail(-HMREG_EOPBADSTATE, "the region is enabled already");
-    if ((ofi->mr_mode & HMREG_MR_ENDPOINT) && !state->bound)
-        return hmreg_fail(-HMREG_EOPBADSTATE, "no endpoint is bound to the region yet");
-    rc = CALL(ofi, fi_mr_enable(mr->native), "fi_mr_enable()");
-    state->enabled = !rc;
-    return rc;
-}
-
 /* Does nothing for regions that never were disabled. */
 static int enable(void *self, struct hmreg_mr_keys *mr)
 {
-    struct ofi *ofi = self;
+    const struct ofi *ofi = self;
     struct state *state = mr->priv;
     int rc;
 
     if (!(ofi->mr_mode & STATEFUL) || (!(ofi->mr_mode & HMREG_MR_ENDPOINT) && !state->event))
         return 0;
-    pthread_mutex_lock(&ofi->lock);
-    rc = enable_now(ofi, mr, state);
-    pthread_mutex_unlock(&ofi->lock);
+    if ((ofi->mr_mode & HMREG_MR_ENDPOINT) && !state->bound)
+        return hmreg_fail(-HMREG_EOPBADSTATE, "no endpoint is bound to the region yet");
+    if (atomic_exchange(&state->enabled, true))
+        return hmreg_fail(-HMREG_EOPBADSTATE, "the region is enabled already");
+    rc = CALL(ofi, fi_mr_enable(mr->native), "fi_mr_enable()");
+    if (rc)
+        atomic_store(&state->enabled, false);
     return rc;
 }
 
