@@ -42,6 +42,7 @@ void measure_device(void);
 void measure_freed(void);
 void measure_cover(void);
 void measure_suspend(void);
+void measure_rails(void);
 void measure_remotes(void);
 void measure_explicit(void);
 void measure_plugin(void);

@@ -15,16 +15,27 @@ static const struct {
     const char *name;
     void (*measure)(void);
 } parts[] = {
-    {"hits", measure_hits},       {"groups", measure_groups},
-    {"threads", measure_threads}, {"misses", measure_misses},
-    {"stalls", measure_stalls},   {"invalidation", measure_invalidation},
-    {"pauses", measure_pauses},   {"footprint", measure_footprint},
-    {"device", measure_device},   {"freed", measure_freed},
-    {"cover", measure_cover},     {"suspend", measure_suspend},
-    {"remotes", measure_remotes}, {"explicit", measure_explicit},
-    {"plugin", measure_plugin},   {"large", measure_large},
-    {"unmap", measure_unmap},     {"program", measure_program},
-    {"inlined", measure_inlined}, {"instructions", measure_instructions},
+    {"hits", measure_hits},
+    {"groups", measure_groups},
+    {"threads", measure_threads},
+    {"misses", measure_misses},
+    {"stalls", measure_stalls},
+    {"invalidation", measure_invalidation},
+    {"pauses", measure_pauses},
+    {"footprint", measure_footprint},
+    {"device", measure_device},
+    {"freed", measure_freed},
+    {"cover", measure_cover},
+    {"suspend", measure_suspend},
+    {"rails", measure_rails},
+    {"remotes", measure_remotes},
+    {"explicit", measure_explicit},
+    {"plugin", measure_plugin},
+    {"large", measure_large},
+    {"unmap", measure_unmap},
+    {"program", measure_program},
+    {"inlined", measure_inlined},
+    {"instructions", measure_instructions},
 };
 #define PARTS (sizeof(parts) / sizeof(parts[0]))
 

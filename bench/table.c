@@ -67,6 +67,10 @@
                RATIO, 0.067),                                                                      \
         TARGET("sleep and wake of 10,000 regions, ms", "suspend-10000", "suspend and resume",      \
                "close and register", RATIO, 1.1),                                                  \
+        TARGET("longest wait while a member is withdrawn, us", "withdraw-slept",                   \
+               "a member of a group", NULL, VALUE, 200),                                           \
+        TARGET("a member of 10,000 regions replaced, ms", "replace-10000", "a member of a group",  \
+               "registered by itself", RATIO, 1.1),                                                \
         TARGET("longest wait while another registers, us", "stall-slept-registering", WHO_DEFAULT, \
                NULL, VALUE, 20),                                                                   \
         PAUSE_TARGET("get while filling 1,000,000", "pause-fill"),                                 \

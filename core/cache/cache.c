@@ -295,7 +295,8 @@ static void wait_for(struct cache *cache, const struct hmreg_mr *entry)
     cache_stats_add(&cache->stats, STATS_WAITS, 1);
     cache_stats_add(&cache->stats, STATS_WAITING, 1);
     cache->pool->waiters++;
-    while (entry_body(entry)->state == CACHE_PENDING && !entry_body(entry)->announcing)
+    while (entry_body(entry)->state == CACHE_PENDING && !entry_body(entry)->announcing &&
+           !entry_body(entry)->changed && !entry_body(entry)->unawaited)
         pthread_cond_wait(&cache->pool->decided, &cache->pool->lock);
     cache->pool->waiters--;
     cache_stats_add(&cache->stats, STATS_WAITING, -1);
@@ -318,7 +319,8 @@ bool cache_await(struct cache *cache, struct hmreg_mr *entry, bool *refused_room
     if (entry_body(entry)->state == CACHE_PENDING)
         wait_for(cache, entry);
     live = entry_body(entry)->state == CACHE_LIVE;
-    *refused_room = entry_body(entry)->refused_room || entry_body(entry)->announcing;
+    *refused_room = entry_body(entry)->refused_room || entry_body(entry)->announcing ||
+                    entry_body(entry)->unawaited;
     pthread_mutex_unlock(&pool->lock);
     return live;
 }
@@ -469,8 +471,22 @@ void cache_unpublish_all(struct cache_pool *pool)
         done = cuts_apply(pool, &all, &room);
         cuts_unpublish_any(pool, CACHE_BATCH);
         done = done && !atomic_load(&pool->cuts);
+        wake_waiters(pool);
         pthread_mutex_unlock(&pool->lock);
     }
+}
+
+void cache_leave_pending(struct cache_pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    for (unsigned i = 0; i < atomic_load(&pool->known_caches); i++) {
+        struct itree_node *node = NULL;
+
+        while ((node = itree_touching(&pool->caches[i].claims, node, 0, UINT64_MAX)))
+            entry_body(entry_of(node))->unawaited = true;
+    }
+    wake_waiters(pool);
+    pthread_mutex_unlock(&pool->lock);
 }
 
 /* Of one tree. *found: whether *out is set. */

@@ -88,6 +88,9 @@ bool cache_drain(struct cache_pool *pool);
 void cache_drain_all(struct cache_pool *pool);
 /* Unpublishes every entry, and lets none that is being registered be published. */
 void cache_unpublish_all(struct cache_pool *pool);
+/* No thread waits for an entry that another one is registering now, which may be inside a fabric
+ * that does not return: gets of its range register their own, uncached. */
+void cache_leave_pending(struct cache_pool *pool);
 /* Finds the lowest range of a live or pending entry that touches [start, end). False: there is
  * none. */
 bool cache_first_in(struct cache *cache, uint64_t start, uint64_t end, struct span *out);

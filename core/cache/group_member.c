@@ -122,6 +122,7 @@ static int withdraw(struct hmreg_domain *domain, size_t member, const char *why)
 
     hmreg_error_guard(&guard);
     set_withdrawn(domain->group, member, why);
+    cache_leave_pending(&domain->caches->pool);
     origin_wake(domain); /* a close that waits for a replacement on this member */
     (void)visit_all(domain->caches, &visit);
     end_all_left(domain->caches);

@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/base/failure.h"
+#include "core/base/now.h"
 #include "core/base/uncancelled.h"
 #include "core/base/validate.h"
 #include "core/cache/visit.h"
@@ -96,11 +97,26 @@ static int fail_stuck(void)
                               "range, and does not answer: call again later");
 }
 
+/* Another thread has not finished a region. Not 0: the caller does not wait for it. */
+static int check_patience(const struct hmreg_domain *domain, int64_t since)
+{
+    if (domain_is_lost(domain))
+        return fail_lost(domain);
+    if (group_is_stuck(domain->group))
+        return fail_stuck();
+    if (!group_has_lost(domain->group) || now_ns() - since < SECOND_NS)
+        return 0;
+    return hmreg_fail(-EBUSY, "another thread has been registering a region of the range for a "
+                              "second, on a group of which a member was withdrawn: call again "
+                              "later");
+}
+
 static int end_set(struct cache_set *set, void *context)
 {
     const struct suspended_range *range = context;
     const struct timespec pause = {.tv_nsec = PAUSE_NS};
     struct hmreg_domain *domain = set->domain;
+    int64_t since = now_ns();
     int rc, failed;
 
     for (;;) {
@@ -110,10 +126,8 @@ static int end_set(struct cache_set *set, void *context)
         cache_set_retire(set);
         rc = visit_all(set, &visit);
         failed = visit.failed ? visit.failed : failed;
-        if (!rc && visit.waits && domain_is_lost(domain))
-            rc = fail_lost(domain);
-        if (!rc && visit.waits && group_is_stuck(domain->group))
-            rc = fail_stuck();
+        if (!rc && visit.waits)
+            rc = check_patience(domain, since);
         if (rc || !visit.waits)
             break;
         nanosleep(&pause, NULL);

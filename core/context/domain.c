@@ -112,6 +112,10 @@ static bool not_gone(void *self, int rc, char *why, size_t size)
     return false;
 }
 
+static void no_lost(void *self, const char *why)
+{
+}
+
 static unsigned no_objects(void *self)
 {
     return 0;
@@ -129,6 +133,7 @@ static struct provider_ops complete(const struct provider_ops *given)
     ops.can_data_direct = ops.can_data_direct ? ops.can_data_direct : no_data_direct;
     ops.room = ops.room ? ops.room : no_room;
     ops.gone = ops.gone ? ops.gone : not_gone;
+    ops.lost = ops.lost ? ops.lost : no_lost;
     ops.bind = ops.bind ? ops.bind : no_bind;
     ops.unbind = ops.unbind ? ops.unbind : no_unbind;
     ops.is_bound = ops.is_bound ? ops.is_bound : not_bound;
@@ -441,20 +446,4 @@ int hmreg_config_copy(void *ours, size_t size, const void *callers, const char *
 void *hmreg_domain_priv(const struct hmreg_domain *domain, const char *provider_name)
 {
     return domain && !strcmp(domain->ops.name, provider_name) ? domain->self : NULL;
-}
-
-int hmreg_domain_bind(struct hmreg_domain *domain, void *object, uint64_t flags)
-{
-    LOGS_FAILURE(domain_log(domain));
-    int rc = domain_check(domain);
-
-    rc = rc ? rc : validate_pointer(object, "object");
-    if (!rc && flags != HMREG_BIND_REG_MR)
-        rc = hmreg_fail(-HMREG_EBADFLAGS, "flags are %#llx; accepted is HMREG_BIND_REG_MR",
-                        (unsigned long long)flags);
-    if (!rc && atomic_load(&domain->groups))
-        rc = hmreg_fail(-EBUSY, "the domain is a member of a group; a group's registrations "
-                                "complete at once, so its members take no event queue");
-    rc = rc ? rc : domain_check_awake(domain);
-    return rc ? rc : domain->ops.bind_domain(domain->self, object, flags);
 }

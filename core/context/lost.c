@@ -35,6 +35,7 @@ void lost_mark(struct hmreg_domain *domain, const char *why)
                  why && *why ? why : "the application gave no reason");
         atomic_store(&lost->is, true);
         gate_lose(lost->gate);
+        domain->ops.lost(domain->self, lost->why);
         log_say(&domain->lib->settings.log, HMREG_LOG_WARN, "%s: the domain is lost: %s",
                 *domain->caps.nic ? domain->caps.nic : domain->caps.fabric, lost->why);
     }

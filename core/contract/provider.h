@@ -149,6 +149,10 @@ struct provider_ops {
      * shows, in at most `size` bytes. NULL: never. */
     bool (*gone)(void *self, int rc, char *why, size_t size);
 
+    /* The domain is lost, for this reason, which stays: no thread of a caller may wait for the
+     * device from now on. Called with a lock held: it sets a flag and calls nothing. */
+    void (*lost)(void *self, const char *why);
+
     /* The requested_key of a region that is given no key (HMREG_KEY_NOTAVAIL), as the fabric has
      * it. NULL: it does not tell. */
     uint64_t (*requested_key)(void *self, const struct hmreg_mr_keys *mr);

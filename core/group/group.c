@@ -194,6 +194,19 @@ bool group_is_replacing(struct group *group)
     return running;
 }
 
+bool group_has_lost(struct group *group)
+{
+    bool lost = false;
+
+    if (!group)
+        return false;
+    pthread_mutex_lock(&group->lock);
+    for (size_t i = 0; i < group->count; i++)
+        lost |= group->about[i].replaced || group->about[i].state == HMREG_MEMBER_WITHDRAWN;
+    pthread_mutex_unlock(&group->lock);
+    return lost;
+}
+
 bool group_is_stuck(struct group *group)
 {
     bool stuck;

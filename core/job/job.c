@@ -8,16 +8,15 @@
  * A job's lock guards its fields up to the line that says so. It is held while nothing outward is
  * called: no fabric, no vendor, no callback.
  *
- * At exit(3) workers take no more pieces, and the exit waits for those under way, since a fabric
- * that has shut down must not be called.
+ * At exit(3) workers take no more pieces (core/base/exiting.h).
  */
 #include <hmreg/job.h>
 
 #include "core/base/error.h"
+#include "core/base/exiting.h"
 #include "core/base/failure.h"
 #include "core/base/high_fd.h"
 #include "core/base/now.h"
-#include "core/base/process.h"
 #include "core/base/thread.h"
 #include "core/base/uncancelled.h"
 #include "core/base/validate.h"
@@ -33,9 +32,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MOST_CHOSEN      8
-#define EXIT_PATIENCE_NS 500000000
-#define NEVER_NS         INT64_MAX
+#define MOST_CHOSEN 8
+#define NEVER_NS    INT64_MAX
 
 enum job_state { JOB_RUNNING, JOB_DONE, JOB_FAILED, JOB_CANCELED };
 
@@ -70,54 +68,6 @@ struct hmreg_job {
     bool waiters_work; /* threads in hmreg_job_wait() register */
     pthread_t thread[HMREG_JOB_WORKERS_MAX];
 };
-
-/* ---- exit ------------------------------------------------------------------------------- */
-
-/* On a page that is wiped in a forked child, which has no such threads. */
-struct exiting {
-    atomic_uint inside; /* the jobs' threads that are in a piece */
-    atomic_uint now;
-};
-
-static _Atomic(void *) exiting_page;
-
-static void at_exit(void)
-{
-    static const struct timespec pause = {.tv_nsec = 1000000};
-    struct exiting *exiting = atomic_load(&exiting_page);
-
-    atomic_store(&exiting->now, 1);
-    for (long waited = 0; atomic_load(&exiting->inside) && waited < EXIT_PATIENCE_NS;
-         waited += pause.tv_nsec)
-        nanosleep(&pause, NULL);
-}
-
-static bool heed_exit(void)
-{
-    return process_page_at(&exiting_page) && !atexit(at_exit);
-}
-
-static void leave_piece(bool is_thread)
-{
-    struct exiting *exiting = atomic_load(&exiting_page);
-
-    if (is_thread)
-        atomic_fetch_sub(&exiting->inside, 1);
-}
-
-/* False: the process exits. */
-static bool enter_piece(bool is_thread)
-{
-    struct exiting *exiting = atomic_load(&exiting_page);
-
-    if (!is_thread)
-        return true;
-    atomic_fetch_add(&exiting->inside, 1);
-    if (!atomic_load(&exiting->now))
-        return true;
-    leave_piece(is_thread);
-    return false;
-}
 
 /* ---- pieces ----------------------------------------------------------------------------- */
 
@@ -188,13 +138,14 @@ static int fill_piece(struct hmreg_job *job, size_t piece)
 
 static void make_piece(struct hmreg_job *job, size_t piece, bool is_thread)
 {
-    bool may = enter_piece(is_thread);
+    bool may = !is_thread || exiting_enter();
     int rc = 0;
 
     pthread_mutex_unlock(&job->lock);
     if (may) {
         rc = fill_piece(job, piece);
-        leave_piece(is_thread);
+        if (is_thread)
+            exiting_leave();
         region_settle_lost(job->domain);
     }
     pthread_mutex_lock(&job->lock);
@@ -286,9 +237,10 @@ static void work(struct hmreg_job *job, bool is_thread, int64_t deadline)
         if (now_ns() >= deadline)
             break;
     }
-    if (!--job->working && is_over(job) && !job->ending && enter_piece(is_thread)) {
+    if (!--job->working && is_over(job) && !job->ending && (!is_thread || exiting_enter())) {
         end(job, is_thread);
-        leave_piece(is_thread);
+        if (is_thread)
+            exiting_leave();
     }
     pthread_cond_broadcast(&job->changed);
 }
@@ -419,11 +371,10 @@ static unsigned choose_threads(const struct hmreg_job *job, bool caller_works)
 /* Starts as many threads as can be. */
 static int start_threads(struct hmreg_job *job, unsigned threads)
 {
-    static atomic_int heeded;
     struct hmreg_error_guard guard;
     int rc = 0;
 
-    if (threads && !process_once(&heeded, heed_exit))
+    if (threads && !exiting_heed())
         return hmreg_fail(-ENOMEM, "hmreg has no memory for the jobs' exit handler");
     hmreg_error_guard(&guard);
     pthread_mutex_lock(&job->lock);

@@ -348,6 +348,16 @@ void mr_unlock_columns(struct group *group)
         pthread_mutex_unlock(&group->lock);
 }
 
+int mr_copy_keys(const struct hmreg_mr *mr, size_t index, struct hmreg_mr_keys *out)
+{
+    struct group *group = mr_lock_columns(mr);
+    bool live = mr_live(mr, index);
+
+    *out = mr_current(mr, index);
+    mr_unlock_columns(group);
+    return live ? 0 : hmreg_fail(-EAGAIN, "mr is a rail that was withdrawn meanwhile");
+}
+
 static void revoke_left(struct natives *left)
 {
     struct hmreg_domain *domain = left->rail->domain;

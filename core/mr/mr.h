@@ -136,6 +136,7 @@ struct mr_body {
     bool filling : 1;      /* its get registers it, never to be published */
     bool stuck : 1;        /* the fabric answered its deregistration with EBUSY */
     bool visited : 1;      /* a visit has it (core/cache/visit.h) */
+    bool unawaited : 1;    /* while pending no other thread waits for it: cache_leave_pending() */
     uint16_t : 0; /* fields above are written under the lock; those below are read without it, and
                      written only when the entry begins a use */
     uint16_t cache : 14; /* its cache's index */
@@ -463,6 +464,10 @@ struct hmreg_mr_keys mr_current(const struct hmreg_mr *mr, size_t index);
 /* Of a group's region: no member's column changes meanwhile. Returns what to unlock, or NULL. */
 struct group *mr_lock_columns(const struct hmreg_mr *mr);
 void mr_unlock_columns(struct group *group);
+
+/* mr_current() of a region that other threads may change. It stays registered until the caller has
+ * released the region; -EAGAIN: its member is withdrawn by now. */
+int mr_copy_keys(const struct hmreg_mr *mr, size_t index, struct hmreg_mr_keys *out);
 
 /* Notifies the provider that the memory changed; the provider may forbid access at once. It takes
  * no lock, and of ours only that of the columns is, so callers may hold the lock of the domain's

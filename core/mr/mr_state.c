@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Operations on a registered region: bind, enable, refresh, raw_attr; and map_raw and unmap_raw for
- * a peer's raw key. Binding, enabling and refreshing do so to each native registration.
+ * Operations on a registered region: bind, enable, refresh, raw_attr; and of a domain: bind,
+ * map_raw and unmap_raw for a peer's raw key. Binding, enabling and refreshing do so to each native
+ * registration.
  */
 #include "core/base/error.h"
 #include "core/base/failure.h"
@@ -116,6 +117,7 @@ static int refresh(struct hmreg_mr *mr, const struct iovec *iov, size_t count)
 int hmreg_mr_refresh(struct hmreg_mr *mr, const struct iovec *iov, size_t count, uint64_t flags)
 {
     LOGS_FAILURE(mr_log(mr));
+    const struct hmreg_domain *domain;
     int rc = mr_check_usable(mr);
 
     rc = rc ? rc : validate_flags(flags, 0, "flags");
@@ -124,9 +126,28 @@ int hmreg_mr_refresh(struct hmreg_mr *mr, const struct iovec *iov, size_t count,
     if (rc || !mr_of_group(mr))
         return rc ? rc : refresh(mr, iov, count);
     for (size_t i = 0; i < mr_natives(mr)->members && !rc; i++)
-        if (mr_live(mr, i * mr_parts(mr)))
+        if ((domain = mr_live(mr, i * mr_parts(mr))) && !domain_is_lost(domain))
             rc = refresh(&mr_ext(mr)->handles[i].mr, iov, count);
     return rc;
+}
+
+/* ---- of a domain ------------------------------------------------------------------------ */
+
+int hmreg_domain_bind(struct hmreg_domain *domain, void *object, uint64_t flags)
+{
+    LOGS_FAILURE(domain_log(domain));
+    int rc = domain_check(domain);
+
+    rc = rc ? rc : validate_pointer(object, "object");
+    if (!rc && flags != HMREG_BIND_REG_MR)
+        rc = hmreg_fail(-HMREG_EBADFLAGS, "flags are %#llx; accepted is HMREG_BIND_REG_MR",
+                        (unsigned long long)flags);
+    if (!rc && atomic_load(&domain->groups))
+        rc = hmreg_fail(-EBUSY, "the domain is a member of a group; a group's registrations "
+                                "complete at once, so its members take no event queue");
+    if (!rc && domain_is_lost(domain))
+        rc = domain_fail_lost(domain);
+    return rc ? rc : domain->ops.bind_domain(domain->self, object, flags);
 }
 
 /* ---- raw keys --------------------------------------------------------------------------- */
@@ -135,10 +156,14 @@ int hmreg_mr_refresh(struct hmreg_mr *mr, const struct iovec *iov, size_t count,
 static int raw_key(const struct hmreg_mr *mr, uint64_t *base, uint8_t *raw, size_t *size)
 {
     const struct hmreg_domain *domain = mr->domain;
-    uint64_t key = htole64(mr_current(mr, 0).key);
+    struct hmreg_mr_keys keys;
+    int rc = mr_copy_keys(mr, 0, &keys);
+    uint64_t key = htole64(keys.key);
 
+    if (rc)
+        return rc;
     if (domain->caps.mr_mode & HMREG_MR_RAW)
-        return domain->ops.raw_key(domain->self, mr_native(mr, 0), base, raw, size);
+        return domain->ops.raw_key(domain->self, &keys, base, raw, size);
     memcpy(raw, &key, sizeof(key));
     *base =
         domain->caps.mr_mode & HMREG_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)mr_iov(mr, 0).iov_base : 0;
@@ -151,7 +176,7 @@ static int raw_key(const struct hmreg_mr *mr, uint64_t *base, uint8_t *raw, size
 static int check_raw(const struct hmreg_mr *mr, const uint8_t *raw, const size_t *size,
                      uint64_t flags)
 {
-    int rc = mr_check(mr);
+    int rc = mr_check_usable(mr);
 
     rc = rc ? rc : validate_pointer(size, "key_size");
     rc = rc ? rc : validate_flags(flags, 0, "flags");
@@ -209,9 +234,12 @@ static int use_raw(struct hmreg_domain *domain, uint64_t base, const uint8_t *ra
     return 0;
 }
 
+/* The fabric of a lost domain may not return: the key ends with the fabric's domain. */
 static int disuse_raw(struct hmreg_domain *domain, uint64_t key)
 {
-    return domain->caps.mr_mode & HMREG_MR_RAW ? domain->ops.unmap_raw(domain->self, key) : 0;
+    if (!(domain->caps.mr_mode & HMREG_MR_RAW) || domain_is_lost(domain))
+        return 0;
+    return domain->ops.unmap_raw(domain->self, key);
 }
 
 int hmreg_domain_map_raw(struct hmreg_domain *domain, uint64_t base_addr, const uint8_t *raw,
@@ -227,6 +255,8 @@ int hmreg_domain_map_raw(struct hmreg_domain *domain, uint64_t base_addr, const 
     if (!rc && domain->group)
         rc = hmreg_fail(-EINVAL, "domain is a group: map the key on one of its members");
     rc = rc ? rc : domain_check_awake(domain);
+    if (!rc && domain_is_lost(domain))
+        rc = domain_fail_lost(domain);
     rc = rc ? rc : use_raw(domain, base_addr, raw, size, &made);
     if (rc)
         return rc;

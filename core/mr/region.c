@@ -623,6 +623,25 @@ static void take_over(struct filling *filling)
     mr_unlock_columns(group);
 }
 
+/* The fabric has registered it meanwhile, in its last call. A plain region that there is no memory
+ * to end (-EBUSY) is taken. */
+static int end_of_lost(struct filling *filling)
+{
+    struct hmreg_domain *domain = filling->mr->domain;
+    struct natives *natives = filling->natives;
+    const struct mr_note *note = natives->note;
+
+    if (!domain_is_lost(domain))
+        return 0;
+    if (natives == &filling->one.natives) {
+        if (native_end_plain(domain, natives->made, natives->iov, note->key_taken,
+                             note->taken_key) == -EBUSY)
+            return 0;
+        *natives->made = MR_SUSPENDED; /* which a resumed region was before */
+    }
+    return domain_fail_lost(domain);
+}
+
 int filling_end(struct filling *filling)
 {
     const struct natives *natives = filling->natives;
@@ -633,6 +652,7 @@ int filling_end(struct filling *filling)
     else if (natives->note->key_taken &&
              natives->note->taken_key != plain_key(filling->mr->domain, natives->made))
         rc = keep_key(filling);
+    rc = rc ? rc : end_of_lost(filling);
     if (!rc)
         take_over(filling);
     return rc;

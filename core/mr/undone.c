@@ -9,6 +9,7 @@
 #include "core/mr/undone.h"
 
 #include "core/base/error.h"
+#include "core/base/exiting.h"
 #include "core/base/thread.h"
 #include "core/group/group.h"
 
@@ -129,28 +130,50 @@ void undone_keep(struct natives *natives, size_t index, struct hmreg_domain *dom
     append(&domain->undone, note);
 }
 
-static void retry(struct hmreg_domain *domain, unsigned most)
+/* False: there is none. */
+static bool try_one(struct hmreg_domain *domain)
 {
     struct undone *undone = &domain->undone;
-    unsigned tries = atomic_load(&undone->count);
+    struct mr_note *note = take(undone);
+    struct natives *natives;
+
+    if (!note)
+        return false;
+    natives = note->owner;
+    if (end_now(natives, (size_t)(note - natives->note), domain) == -EBUSY) {
+        append(undone, note);
+        return true;
+    }
+    natives_leave(natives);
+    atomic_fetch_sub(&undone->count, 1);
+    return true;
+}
+
+static void retry(struct hmreg_domain *domain, unsigned most)
+{
+    unsigned tries = atomic_load(&domain->undone.count);
     struct hmreg_error before;
-    struct mr_note *note;
 
     hmreg_error_save(&before);
-    for (tries = tries < most ? tries : most; tries && (note = take(undone)); tries--) {
-        struct natives *natives = note->owner;
-
-        if (end_now(natives, (size_t)(note - natives->note), domain) == -EBUSY) {
-            append(undone, note);
-            continue;
-        }
-        natives_leave(natives);
-        atomic_fetch_sub(&undone->count, 1);
-    }
+    for (tries = tries < most ? tries : most; tries && try_one(domain); tries--)
+        ;
     hmreg_error_restore(&before);
 }
 
 /* ---- a lost domain's thread ------------------------------------------------------------- */
+
+static void retry_on_thread(struct hmreg_domain *domain)
+{
+    struct undone *undone = &domain->undone;
+    bool left = true;
+
+    for (unsigned tries = atomic_load(&undone->count); tries && left && exiting_enter(); tries--) {
+        atomic_store(&undone->inside, 1);
+        left = try_one(domain);
+        atomic_store(&undone->inside, 0);
+        exiting_leave();
+    }
+}
 
 static void *run(void *arg)
 {
@@ -167,9 +190,7 @@ static void *run(void *arg)
         }
         undone->wanted = false;
         pthread_mutex_unlock(&undone->lock);
-        atomic_store(&undone->inside, 1);
-        retry(domain, UINT_MAX);
-        atomic_store(&undone->inside, 0);
+        retry_on_thread(domain);
         pthread_mutex_lock(&undone->lock);
     }
     pthread_mutex_unlock(&undone->lock);
@@ -187,7 +208,7 @@ static void call_thread(struct hmreg_domain *domain, bool may_start)
     hmreg_error_save(&before);
     if (!thread_lock_to_start(&undone->lock)) {
         undone->wanted = true;
-        if (may_start && !undone->started)
+        if (may_start && !undone->started && exiting_heed())
             undone->started = !thread_start(&undone->thread, NULL, run, domain,
                                             "to deregister what a lost domain had");
         pthread_cond_signal(&undone->changed);

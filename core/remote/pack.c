@@ -145,10 +145,11 @@ static int ask_raw(struct draft *draft, const struct owner *owner, uint64_t *bas
 {
     const struct hmreg_domain *domain = owner->mr->domain;
     size_t used = draft->token.raw_size;
+    struct hmreg_mr_keys keys;
+    int rc = mr_copy_keys(owner->mr, owner->native, &keys);
 
     *size = draft->raw_room - used;
-    return domain->ops.raw_key(domain->self, mr_native(owner->mr, owner->native), base,
-                               draft->raw + used, size);
+    return rc ? rc : domain->ops.raw_key(domain->self, &keys, base, draft->raw + used, size);
 }
 
 static int take_raw(struct draft *draft, const struct owner *owner, uint64_t *base, size_t *size)
@@ -185,10 +186,15 @@ static int add_raw(struct draft *draft, const struct owner *owner, unsigned inde
 
 static int add_registration(struct draft *draft, const struct owner *owner, unsigned index)
 {
+    struct hmreg_mr_keys keys;
+    int rc;
+
     if (owner->mr->domain->caps.mr_mode & HMREG_MR_RAW)
         return add_raw(draft, owner, index);
-    add_segments(draft, owner, mr_current(owner->mr, owner->native).key);
-    return 0;
+    rc = mr_copy_keys(owner->mr, owner->native, &keys);
+    if (!rc)
+        add_segments(draft, owner, keys.key);
+    return rc;
 }
 
 /* Of several registrations, only those that have a byte of the part, and of each only that part. */
@@ -377,10 +383,29 @@ static int pack_rails(const struct hmreg_mr *mr, uint64_t begin, uint64_t end, u
     return 0;
 }
 
+/* A member that is withdrawn or replaced meanwhile is known by the generation: once more. */
+static int pack_group(const struct hmreg_mr *mr, uint64_t begin, uint64_t end, uint8_t *buf,
+                      size_t *size)
+{
+    struct hmreg_error_guard guard;
+    size_t room = *size;
+    uint64_t generation;
+    int rc;
+
+    hmreg_error_guard(&guard);
+    do {
+        generation = mr_generation(mr);
+        *size = room;
+        rc = pack_rails(mr, begin, end, buf, size);
+    } while (generation != mr_generation(mr));
+    hmreg_error_unguard(&guard, !rc);
+    return rc;
+}
+
 static int pack_part(const struct hmreg_mr *mr, uint64_t begin, uint64_t end, void *buf,
                      size_t *size)
 {
-    return mr_of_group(mr) ? pack_rails(mr, begin, end, buf, size)
+    return mr_of_group(mr) ? pack_group(mr, begin, end, buf, size)
                            : pack(mr, begin, end, buf, size);
 }
 

@@ -19,19 +19,23 @@ extern "C" {
  * folder in /sys is gone. That is final: open another domain on the NIC that comes back. From the
  * return on:
  *  - no get hits on the domain; registering and getting there returns -ENODEV, with `why`, and so
- *    do the parts of a job that are not registered yet.
+ *    do the parts of a job that are not registered yet, binding, enabling, refreshing, packing, raw
+ *    keys, new memory windows, and new objects of loopback.
  *  - its idle cached regions have ended. A region that is held or explicit ends with its last
  *    hmreg_mr_put() or its hmreg_mr_close(), by which the caller says that no work request uses it
  *    any more. These return at once.
  *  - no call of hmreg waits for the device. A thread of the domain's own ("hmreg-lost") deregisters
- *    what has ended; with a fabric that permits one thread at a time (FI_THREAD_DOMAIN)
- *    hmreg_domain_close() does. While a call there does not return, hmreg_domain_close() returns
- *    -EBUSY.
+ *    what has ended, with its closed memory windows; with a fabric that permits one thread at a
+ *    time (FI_THREAD_DOMAIN) hmreg_domain_close() does. While a call there does not return,
+ *    hmreg_domain_close() returns -EBUSY.
  *  - each group that the domain is a member of goes on without it, as after
  *    hmreg_group_withdraw(), for which the call waits for no other thread.
- * why: NUL-terminated, copied, at most 255 bytes of it; NULL or empty: a text of hmreg's. A domain
- * that is lost already keeps its first reason: 0. Any thread. -EINVAL: domain is NULL or a group
- * (name its member). -EPERM: in a forked child.
+ * Calls that began before are the exception: a thread that is in the fabric stays there, and so
+ * does one that waits for its hmreg_suspend(), hmreg_resume(), hmreg_group_replace() or job. Gets
+ * that wait for its registration go on. A second call, on another thread, may return while the
+ * first one ends regions. why: NUL-terminated, copied, at most 255 bytes of it; NULL or empty: a
+ * text of hmreg's. A domain that is lost already keeps its first reason: 0. Any thread. -EINVAL:
+ * domain is NULL or a group (name its member). -EPERM: in a forked child.
  */
 int hmreg_domain_lost(struct hmreg_domain *domain, const char *why);
 

@@ -39,7 +39,8 @@ extern "C" {
  * (hmreg_window_open()) is bound to a region, or a job registers one. -EOPNOTSUPP: registrations of
  * a region's domain complete in an event queue that the caller reads. After these nothing has
  * changed. -EBUSY also: the fabric does not deregister a region, which it says only when asked (a
- * memory window that the caller has bound itself). Then the range is suspended, but for that
+ * memory window that the caller has bound itself), or a region of a lost domain, or of a group that
+ * has lost a member, is not ended yet. Then the range is suspended, but for that
  * region: call again, or hmreg_resume(). Any other error is the fabric's, whose registration counts
  * as ended: the range is suspended.
  */

@@ -82,7 +82,8 @@ int hmreg_window_open(struct hmreg_mr *mr, const void *addr, size_t len, uint64_
                       struct hmreg_window **out);
 /* The key; HMREG_VERBS_KEY_NOTAVAIL: window is NULL. */
 uint32_t hmreg_window_rkey(const struct hmreg_window *window);
-/* Ends the window and its key: on return peers are refused. No work request is needed. NULL: no
+/* Ends the window and its key: on return peers are refused. No work request is needed. Of a lost
+ * domain (<hmreg/lost.h>) it returns at once, and the window ends before its region does. NULL: no
  * effect. -EPERM; others are the device's: the window is as it was. */
 int hmreg_window_close(struct hmreg_window *window);
 

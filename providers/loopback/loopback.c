@@ -261,6 +261,7 @@ static const struct provider_ops loopback_ops = {
     .name = "loopback",
     .can = can,
     .reg = region_reg,
+    .lost = objects_lost,
     .dereg = region_dereg,
     .revoke = region_revoke,
     .bind = region_bind,

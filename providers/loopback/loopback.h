@@ -43,16 +43,17 @@ struct loopback {
     uint32_t mr_mode;
     uint64_t max_key;
     struct loopback_auth auth;
-    atomic_uint objects;  /* open endpoints, counters and queues */
-    unsigned users;       /* threads that hold it after a lookup in the list */
-    pthread_mutex_t lock; /* protects everything below; never held while copying */
-    pthread_cond_t idle;  /* signalled when a region's last access in progress ends */
-    void *by_key;         /* tsearch(3) tree of the regions that peers may access */
-    uint64_t keys;        /* entries in by_key */
-    void *by_desc;        /* tree of all regions, by the region's address */
-    void *mapped;         /* tree of struct mapped_key */
-    uint64_t last_key;    /* last key that the domain chose (HMREG_MR_PROV_KEY) */
-    uint64_t last_serial; /* of a region */
+    _Atomic(const char *) lost; /* why the domain is; NULL: it is not */
+    atomic_uint objects;        /* open endpoints, counters and queues */
+    unsigned users;             /* threads that hold it after a lookup in the list */
+    pthread_mutex_t lock;       /* protects everything below; never held while copying */
+    pthread_cond_t idle;        /* signalled when a region's last access in progress ends */
+    void *by_key;               /* tsearch(3) tree of the regions that peers may access */
+    uint64_t keys;              /* entries in by_key */
+    void *by_desc;              /* tree of all regions, by the region's address */
+    void *mapped;               /* tree of struct mapped_key */
+    uint64_t last_key;          /* last key that the domain chose (HMREG_MR_PROV_KEY) */
+    uint64_t last_serial;       /* of a region */
     uint64_t last_mapped;
     struct hmreg_loopback_eq *eq;
 };
@@ -163,6 +164,7 @@ int pages_refresh(struct pages *pages, size_t index, uint64_t addr, uint64_t len
 /* ---- objects' life (loopback_objects.c) ------------------------------------------------- */
 
 /* provider_ops. */
+void objects_lost(void *self, const char *why);
 unsigned objects_count(void *self);
 int objects_bind_domain(void *self, void *object, uint64_t flags);
 

@@ -28,6 +28,8 @@ static int object_new(struct hmreg_domain *domain, size_t size, uint32_t kind, v
         return rc;
     if (!out)
         return hmreg_fail(-EINVAL, "out is NULL");
+    if (atomic_load(&loopback->lost))
+        return hmreg_fail(-ENODEV, "the domain is lost: %s", atomic_load(&loopback->lost));
     object = calloc(1, size);
     if (!object)
         return hmreg_fail(-ENOMEM, "hmreg has no memory for a loopback object");
@@ -54,6 +56,13 @@ static int object_close(struct object *object)
     regions_untie(object->loopback, object);
     object_free(object);
     return 0;
+}
+
+void objects_lost(void *self, const char *why)
+{
+    struct loopback *loopback = self;
+
+    atomic_store(&loopback->lost, why);
 }
 
 unsigned objects_count(void *self)

@@ -12,6 +12,7 @@
 #include "providers/ofi/ofi_serial.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 struct ofi {
     struct hmreg *lib;
@@ -27,16 +28,17 @@ struct ofi {
     uint64_t relaxed;            /* the provider's flag for relaxed ordering; 0: it has none */
     struct device_folder folder; /* the NIC's */
     struct ofi_serial *serial;   /* for each call of libfabric; NULL: any thread may call it */
-    pthread_mutex_t lock;        /* protects the regions' states */
+    pthread_mutex_t lock;        /* protects the pointers to the regions' states */
 };
 
 /* A region's state, in modes where it matters (STATEFUL, or asynchronous registration). */
 struct state {
-    bool keyed;   /* it has remote access */
-    bool event;   /* HMREG_RMA_EVENT */
-    bool bound;   /* to an endpoint */
-    bool counted; /* bound to a counter */
-    bool enabled;
+    bool keyed; /* it has remote access */
+    bool event; /* HMREG_RMA_EVENT */
+    /* Or about to be: */
+    atomic_bool bound;   /* to an endpoint */
+    atomic_bool counted; /* bound to a counter */
+    atomic_bool enabled;
 };
 #define STATEFUL (HMREG_MR_ENDPOINT | HMREG_MR_RMA_EVENT)
 

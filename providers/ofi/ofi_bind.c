@@ -65,23 +65,31 @@ static int make_state(struct hmreg_mr_keys *mr)
     return mr->priv ? 0 : hmreg_fail(-ENOMEM, "hmreg has no memory for a region's state");
 }
 
+/* The lock is not held during libfabric's call, which may not return: the state says before it what
+ * the call does, so that a second one is refused meanwhile. */
 int ofi_bind(void *self, struct hmreg_mr_keys *mr, void *object, uint64_t flags)
 {
     struct ofi *ofi = self;
     struct fid *fid = object;
     struct state *state;
+    atomic_bool *done = NULL;
+    bool before = false;
     int rc;
 
     pthread_mutex_lock(&ofi->lock);
     rc = check_object(ofi, mr->priv, fid, flags);
     rc = rc ? rc : make_state(mr);
     state = mr->priv;
-    rc = rc ? rc : CALL(ofi, fi_mr_bind(mr->native, fid, flags), "fi_mr_bind()");
-    if (!rc && fid->fclass == FI_CLASS_CNTR)
-        state->counted = true;
-    else if (!rc)
-        state->bound = true;
+    if (!rc) {
+        done = fid->fclass == FI_CLASS_CNTR ? &state->counted : &state->bound;
+        before = atomic_exchange(done, true);
+    }
     pthread_mutex_unlock(&ofi->lock);
+    if (rc)
+        return rc;
+    rc = CALL(ofi, fi_mr_bind(mr->native, fid, flags), "fi_mr_bind()");
+    if (rc)
+        atomic_store(done, before);
     return rc;
 }
 
@@ -97,31 +105,22 @@ bool ofi_is_bound(void *self, const struct hmreg_mr_keys *mr)
     return bound;
 }
 
-static int enable_now(const struct ofi *ofi, struct hmreg_mr_keys *mr, struct state *state)
-{
-    int rc;
-
-    if (state->enabled)
-        return hmreg_fail(-HMREG_EOPBADSTATE, "the region is enabled already");
-    if ((ofi->mr_mode & HMREG_MR_ENDPOINT) && !state->bound)
-        return hmreg_fail(-HMREG_EOPBADSTATE, "no endpoint is bound to the region yet");
-    rc = CALL(ofi, fi_mr_enable(mr->native), "fi_mr_enable()");
-    state->enabled = !rc;
-    return rc;
-}
-
 /* Does nothing for regions that never were disabled. */
 int ofi_enable(void *self, struct hmreg_mr_keys *mr)
 {
-    struct ofi *ofi = self;
+    const struct ofi *ofi = self;
     struct state *state = mr->priv;
     int rc;
 
     if (!(ofi->mr_mode & STATEFUL) || (!(ofi->mr_mode & HMREG_MR_ENDPOINT) && !state->event))
         return 0;
-    pthread_mutex_lock(&ofi->lock);
-    rc = enable_now(ofi, mr, state);
-    pthread_mutex_unlock(&ofi->lock);
+    if ((ofi->mr_mode & HMREG_MR_ENDPOINT) && !state->bound)
+        return hmreg_fail(-HMREG_EOPBADSTATE, "no endpoint is bound to the region yet");
+    if (atomic_exchange(&state->enabled, true))
+        return hmreg_fail(-HMREG_EOPBADSTATE, "the region is enabled already");
+    rc = CALL(ofi, fi_mr_enable(mr->native), "fi_mr_enable()");
+    if (rc)
+        atomic_store(&state->enabled, false);
     return rc;
 }
 

@@ -497,8 +497,10 @@ static bool is_busy(const struct verbs *verbs, int errnum)
 static int dereg(void *self, struct hmreg_mr_keys *mr)
 {
     struct verbs *verbs = self;
-    int errnum = windows_hold(&verbs->windows, mr->priv) ? EBUSY : ibv_dereg_mr(mr->priv);
+    int errnum;
 
+    windows_end_closed(&verbs->windows, mr->priv);
+    errnum = windows_hold(&verbs->windows, mr->priv, true) ? EBUSY : ibv_dereg_mr(mr->priv);
     if (errnum < 0) /* older convention: -1 and errno */
         errnum = errno ? errno : EIO;
     if (is_busy(verbs, errnum))
@@ -515,7 +517,14 @@ static int dereg(void *self, struct hmreg_mr_keys *mr)
 
 static bool is_bound(void *self, const struct hmreg_mr_keys *mr)
 {
-    return windows_hold(self, mr->priv);
+    return windows_hold(self, mr->priv, false);
+}
+
+static void lost(void *self, const char *why)
+{
+    struct verbs *verbs = self;
+
+    atomic_store(&verbs->windows.lost, true);
 }
 
 static unsigned objects(void *self)
@@ -638,6 +647,7 @@ static const struct provider_ops verbs_ops = {
     .reg = reg,
     .room = room,
     .gone = gone,
+    .lost = lost,
     .dereg = dereg,
     .is_bound = is_bound,
     .objects = objects,

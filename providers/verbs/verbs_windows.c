@@ -19,6 +19,7 @@ struct hmreg_window {
     struct ibv_mr *mr;
     struct ibv_mw *mw;
     uint32_t rkey;
+    bool closed; /* on a lost domain */
 };
 
 /* ---- the list --------------------------------------------------------------------------- */
@@ -29,13 +30,13 @@ static struct hmreg_window **list_of(struct windows *windows, const struct ibv_m
     return &windows->lists[(uintptr_t)mr / _Alignof(max_align_t) % WINDOW_LISTS];
 }
 
-bool windows_hold(struct windows *windows, const struct ibv_mr *mr)
+bool windows_hold(struct windows *windows, const struct ibv_mr *mr, bool closed_too)
 {
     const struct hmreg_window *window;
 
     pthread_mutex_lock(&windows->lock);
     window = *list_of(windows, mr);
-    while (window && window->mr != mr)
+    while (window && (window->mr != mr || (window->closed && !closed_too)))
         window = window->next;
     pthread_mutex_unlock(&windows->lock);
     return window;
@@ -66,14 +67,55 @@ static void enter(struct hmreg_window *window)
     pthread_mutex_unlock(&all->lock);
 }
 
-static void leave(struct hmreg_window *window)
+/* With the lock held. */
+static void unlink_window(struct hmreg_window *window)
 {
-    pthread_mutex_lock(&window->all->lock);
     *window->link = window->next;
     if (window->next)
         window->next->link = window->link;
+}
+
+static void leave(struct hmreg_window *window)
+{
+    pthread_mutex_lock(&window->all->lock);
+    unlink_window(window);
     window->all->count--;
     pthread_mutex_unlock(&window->all->lock);
+}
+
+/* The window stays in its list, until windows_end_closed(). */
+static void leave_closed(struct hmreg_window *window)
+{
+    pthread_mutex_lock(&window->all->lock);
+    window->closed = true;
+    window->all->count--;
+    pthread_mutex_unlock(&window->all->lock);
+}
+
+/* NULL: there is none. */
+static struct hmreg_window *take_closed(struct windows *windows, const struct ibv_mr *mr)
+{
+    struct hmreg_window *window;
+
+    pthread_mutex_lock(&windows->lock);
+    window = *list_of(windows, mr);
+    while (window && !(window->mr == mr && window->closed))
+        window = window->next;
+    if (window)
+        unlink_window(window);
+    pthread_mutex_unlock(&windows->lock);
+    return window;
+}
+
+/* A device that is gone has no window, whatever it answers. */
+void windows_end_closed(struct windows *windows, const struct ibv_mr *mr)
+{
+    struct hmreg_window *window;
+
+    while ((window = take_closed(windows, mr))) {
+        (void)ibv_dealloc_mw(window->mw);
+        free(window);
+    }
 }
 
 /* ---- checks ----------------------------------------------------------------------------- */
@@ -237,6 +279,10 @@ int hmreg_window_close(struct hmreg_window *window)
 
     if (rc || !window)
         return rc;
+    if (atomic_load(&window->all->lost)) {
+        leave_closed(window);
+        return 0;
+    }
     errnum = ibv_dealloc_mw(window->mw);
     if (errnum)
         return fail_device(window->all, errnum < 0 ? errno : errnum, "did not end a memory window");

@@ -157,6 +157,8 @@ TEST(table__has_every_target_and_no_other)
         "miss-evicting <= 600",
         "cover-tensors / each exactly <= 0.067",
         "suspend-10000 / close and register <= 1.1",
+        "withdraw-slept <= 200",
+        "replace-10000 / registered by itself <= 1.1",
         "stall-slept-registering <= 20",
         "pause-fill-1000000 <= 200",
         "pause-unmap-1000000 <= 200",

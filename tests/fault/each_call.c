@@ -9,6 +9,8 @@
 #include <hmreg/group.h>
 #include <hmreg/hibernate.h>
 #include <hmreg/loopback.h>
+#include <hmreg/lost.h>
+#include <sched.h>
 #include <sys/mman.h>
 
 #define BYTES 8192
@@ -23,7 +25,7 @@ static char *pieces; /* of rocr's: two segments, a page each, which no single de
 /* The open objects of a sequence of calls; closed in reverse order, wherever it failed. */
 struct way {
     struct hmreg *lib;
-    struct hmreg_domain *domain, *group;
+    struct hmreg_domain *domain, *group, *more[2];
     struct hmreg_mr *mr[4];
     struct hmreg_mr *held;
     struct hmreg_remote *remote;
@@ -35,6 +37,16 @@ struct way {
     bool has_mapped;
 };
 
+/* A lost domain's thread may not be through yet. */
+static int close_domain(struct hmreg_domain *domain)
+{
+    int rc;
+
+    while ((rc = hmreg_domain_close(domain)) == -EBUSY && strstr(hmreg_last_error()->text, "lost"))
+        sched_yield();
+    return rc;
+}
+
 /* Everything must close, whatever failed before; a failure here would be a leak. */
 static int close_way(struct way *way)
 {
@@ -45,13 +57,19 @@ static int close_way(struct way *way)
         hmreg_mr_put(way->held);
     if (way->has_mapped)
         rc |= hmreg_domain_unmap_raw(way->domain, way->mapped);
+    if (way->more[0]) {
+        rc |= hmreg_mr_close(way->mr[0]);
+        way->mr[0] = NULL;
+    }
     rc |= hmreg_domain_close(way->group);
     rc |= hmreg_loopback_ep_close(way->ep);
     rc |= hmreg_loopback_counter_close(way->counter);
     for (int i = 0; i < 4; i++)
         rc |= hmreg_mr_close(way->mr[i]);
     rc |= hmreg_loopback_eq_close(way->eq);
-    rc |= hmreg_domain_close(way->domain);
+    rc |= close_domain(way->domain);
+    for (int i = 0; i < 2; i++)
+        rc |= close_domain(way->more[i]);
     if (way->made)
         rc |= hmreg_mem_free(way->lib, way->made);
     return rc | hmreg_close(way->lib);
@@ -317,6 +335,38 @@ CASE(each_call_fails__hibernating)
 CASE(each_call_fails__hibernating_with_userfaultfd)
 {
     return hibernate_with(way, HMREG_MONITOR_USERFAULTFD);
+}
+
+static int replace_first(struct way *way)
+{
+    struct hmreg_group_member info = {.size = sizeof(info)};
+    int rc = hmreg_group_replace(way->group, 0, way->more[1]);
+
+    while (!rc && !(rc = hmreg_group_query(way->group, 0, &info)) &&
+           info.state == HMREG_MEMBER_REPLACING)
+        sched_yield();
+    return rc;
+}
+
+/* A member is withdrawn and replaced, and the one that came is lost. */
+CASE(each_call_fails__members_of_a_group_go)
+{
+    int rc = open_way(way, 0);
+
+    for (int i = 0; i < 2 && !rc; i++)
+        rc = hmreg_domain_open_loopback(way->lib, NULL, NULL, &way->more[i]);
+    rc = rc ? rc
+            : hmreg_group_open(way->lib, (struct hmreg_domain *[]){way->domain, way->more[0]}, 2,
+                               NULL, &way->group);
+    rc = rc ? rc : hmreg_mr_get(way->group, memory, 4096, HMREG_ACCESS_ALL, &way->held);
+    rc = rc ? rc
+            : hmreg_mr_reg(way->group, memory + 4096, 4096, HMREG_ACCESS_ALL, 0, 7, 0, &way->mr[0],
+                           NULL);
+    rc = rc ? rc : hmreg_group_withdraw(way->group, 0, "a test");
+    rc = rc ? rc : replace_first(way);
+    rc = rc ? rc : hmreg_domain_lost(way->more[1], "a test");
+    rc = rc ? rc : hmreg_domain_progress(way->group);
+    return rc;
 }
 
 CASE(each_call_fails__allocation)

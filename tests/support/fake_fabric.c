@@ -31,18 +31,20 @@ __attribute__((visibility("default"))) char *fi_tostr(const void *data, enum fi_
 /* ---- one call --------------------------------------------------------------------------- */
 
 /* INSIDE(): a call's result, which counts as overlapping if another thread is inside one. */
-#define INSIDE(call) (enter(), leave(call))
+#define INSIDE(call) (enter() ? leave(-fake_fabric.gone_errno) : leave(call))
 
-static void enter(void)
+/* True: the call fails with gone_errno. */
+static bool enter(void)
 {
     void (*on_call)(void) = fake_fabric.on_call;
 
     if (atomic_fetch_add(&fake_fabric.inside, 1))
         atomic_fetch_add(&fake_fabric.overlaps, 1);
-    if (!on_call)
-        return;
-    fake_fabric.on_call = NULL;
-    on_call();
+    if (on_call) {
+        fake_fabric.on_call = NULL;
+        on_call();
+    }
+    return fake_fabric.each_call && fake_fabric.each_call();
 }
 
 static int leave(int result)
@@ -64,7 +66,10 @@ static int close_now(struct fid *fid)
 
 static int close_mr(struct fid *fid)
 {
-    return INSIDE(close_now(fid));
+    bool gone = enter();
+    int code = close_now(fid);
+
+    return leave(gone ? -fake_fabric.gone_errno : code);
 }
 
 static int raw_attr(struct fi_mr_raw_attr *attr)

@@ -46,6 +46,9 @@ struct fake_fabric {
     void (*registered)(struct fid_mr *mr);
     /* Called inside the next call, once. */
     void (*on_call)(void);
+    /* Asked by each call. True: it fails with gone_errno; a region that is closed is closed. */
+    bool (*each_call)(void);
+    int gone_errno;
     /* Threads inside a call, and calls that began while another thread was. */
     atomic_uint inside, overlaps;
 
@@ -69,7 +72,8 @@ struct fake_fabric {
     struct fi_mr_modify refreshed;
     struct iovec refreshed_part; /* the first segment */
 
-    unsigned regs, live, maps, mapped, binds, enables, refreshes;
+    atomic_uint regs, live, maps, mapped;
+    unsigned binds, enables, refreshes;
 };
 extern struct fake_fabric fake_fabric;
 

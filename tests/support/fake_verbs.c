@@ -87,8 +87,17 @@ struct ibv_pd *fake_verbs_reset(void)
     return &pd;
 }
 
+static int ask(void)
+{
+    return fake_verbs.each_call ? fake_verbs.each_call() : 0;
+}
+
 INTERPOSED int ibv_query_device(struct ibv_context *of, struct ibv_device_attr *out)
 {
+    int asked = ask();
+
+    if (asked)
+        return asked;
     if (fake_verbs.query_error)
         return fake_verbs.query_error;
     *out = fake_verbs.limits;
@@ -146,7 +155,12 @@ static struct ibv_mr *reg_locked(void *addr, size_t length, uint64_t iova, unsig
 static struct ibv_mr *reg(void *addr, size_t length, uint64_t iova, unsigned access)
 {
     struct ibv_mr *mr;
+    int asked = ask();
 
+    if (asked) {
+        errno = asked;
+        return NULL;
+    }
     pthread_mutex_lock(&lock);
     mr = reg_locked(addr, length, iova, access);
     pthread_mutex_unlock(&lock);
@@ -270,8 +284,9 @@ void *test_dlsym(void *handle, const char *name)
 static struct ibv_mw *alloc_window(struct ibv_pd *on, enum ibv_mw_type type)
 {
     struct fake_window *window;
+    int asked = ask();
 
-    errno = fake_verbs.window_error;
+    errno = asked ? asked : fake_verbs.window_error;
     window = errno ? NULL : calloc(1, sizeof(*window));
     if (!window)
         return NULL;
@@ -288,9 +303,12 @@ static struct ibv_mw *alloc_window(struct ibv_pd *on, enum ibv_mw_type type)
 static int end_window(struct ibv_mw *mw)
 {
     struct fake_window **link = &windows;
+    int asked = ask();
 
-    if (fake_verbs.end_error)
-        return fake_verbs.end_error;
+    if (asked)
+        ((struct fake_window *)mw)->bound.mr = NULL; /* a gone device has nothing bound */
+    if (asked || fake_verbs.end_error)
+        return asked ? asked : fake_verbs.end_error;
     pthread_mutex_lock(&lock);
     while (*link != (struct fake_window *)mw)
         link = &(*link)->next;
@@ -299,6 +317,16 @@ static int end_window(struct ibv_mw *mw)
     pthread_mutex_unlock(&lock);
     free(mw);
     return 0;
+}
+
+void fake_verbs_end_windows(void)
+{
+    int (*each_call)(void) = fake_verbs.each_call;
+
+    fake_verbs.each_call = NULL;
+    while (windows)
+        end_window(&windows->mw);
+    fake_verbs.each_call = each_call;
 }
 
 static bool can_bind(const struct ibv_mw_bind_info *info)
@@ -316,7 +344,10 @@ static int bind(struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info 
                 uint64_t wr_id)
 {
     struct fake_window *window = (struct fake_window *)mw;
+    int asked = ask();
 
+    if (asked)
+        return asked;
     if (fake_verbs.post_error)
         return fake_verbs.post_error;
     fake_verbs.wr_id = wr_id;
@@ -443,10 +474,10 @@ static int dereg_locked(struct ibv_mr *mr)
 
 INTERPOSED int ibv_dereg_mr(struct ibv_mr *mr)
 {
-    int rc;
+    int asked = ask(), rc;
 
     pthread_mutex_lock(&lock);
     rc = dereg_locked(mr);
     pthread_mutex_unlock(&lock);
-    return rc;
+    return asked ? asked : rc;
 }

@@ -47,8 +47,11 @@ struct fake_verbs {
     /* Memory windows. A work request that binds one is executed at once; one that the device does
      * not accept completes in an error. */
     int window_error, post_error, end_error; /* not 0: what the three calls answer */
-    enum ibv_wc_status bound;                /* of the last binding */
-    unsigned window_access;                  /* its rights */
+    /* Asked by each call of the device but for probes: 0, or the errno with which it fails; a
+     * deregistration that fails with it is done, as for hmreg. NULL: 0. */
+    int (*each_call)(void);
+    enum ibv_wc_status bound; /* of the last binding */
+    unsigned window_access;   /* its rights */
     uint64_t wr_id;
     unsigned windows;
 };
@@ -57,6 +60,9 @@ extern struct fake_verbs fake_verbs;
 /* Resets it: one device named "fake0" of transport IB. Borrowed. */
 struct ibv_pd *fake_verbs_reset(void);
 struct ibv_device *fake_verbs_device(void);
+
+/* As the kernel with the context's end: those that the device did not deallocate. */
+void fake_verbs_end_windows(void);
 
 /* What mlx5dv_reg_dmabuf_mr() does. */
 struct ibv_mr *fake_verbs_reg_mlx5(struct ibv_pd *on, uint64_t offset, size_t length, uint64_t iova,

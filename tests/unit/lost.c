@@ -13,6 +13,7 @@
 
 #include <hmreg/group.h>
 #include <hmreg/job.h>
+#include <hmreg/loopback.h>
 #include <hmreg/lost.h>
 #include <hmreg/suspend.h>
 
@@ -524,6 +525,226 @@ TEST(lost__marked_and_another_has_no_room__its_regions_stay)
     assert_ok(hmreg_domain_stats(lost, &stats));
     assert_int_equal(stats.regions, 1);
     assert_ok(hmreg_domain_lost(lost, "again"));
+}
+
+/* ---- a registration under way ----------------------------------------------------------- */
+
+static void hang_in_reg(const struct provider_request *request)
+{
+    hang(0);
+}
+
+struct getter {
+    struct hmreg_domain *domain;
+    struct hmreg_mr *mr;
+    int rc;
+    pthread_t thread;
+};
+
+static void *get_first(void *arg)
+{
+    struct getter *getter = arg;
+
+    getter->rc = get(getter->domain, 0, &getter->mr);
+    return NULL;
+}
+
+static void start_getter(struct getter *getter, struct hmreg_domain *domain)
+{
+    *getter = (struct getter){.domain = domain};
+    assert_int_equal(pthread_create(&getter->thread, NULL, get_first, getter), 0);
+}
+
+static void await_waiting(struct hmreg_domain *domain)
+{
+    struct hmreg_stats stats = {.size = sizeof(stats)};
+
+    do {
+        assert_ok(hmreg_domain_stats(domain, &stats));
+        sched_yield();
+    } while (!stats.waiting);
+}
+
+TEST(lost__registration_hangs__gets_of_its_range_go_on)
+{
+    struct getter inside, waits;
+
+    begin();
+    atomic_store(&counter.reg_hook, hang_in_reg);
+    start_getter(&inside, lost);
+    while (sem_wait(&entered))
+        ;
+    atomic_store(&counter.reg_hook, NULL);
+    start_getter(&waits, lost);
+    await_waiting(lost);
+    assert_ok(hmreg_domain_lost(lost, "it does not answer"));
+    pthread_join(waits.thread, NULL);
+    assert_int_equal(waits.rc, -ENODEV);
+    assert_fails(hmreg_domain_close(lost), -EBUSY, "held");
+    sem_post(&let_go);
+    pthread_join(inside.thread, NULL);
+    assert_int_equal(inside.rc, -ENODEV);
+    close_lost();
+    assert_int_equal(counter.regions, 0);
+}
+
+/* The group's other member serves them. */
+TEST(lost__registration_of_a_group_hangs__gets_of_its_range_go_on)
+{
+    struct hmreg_domain *group = NULL;
+    struct getter inside, waits;
+
+    begin();
+    assert_ok(
+        hmreg_group_open(fixture.lib, (struct hmreg_domain *[]){lost, alive}, 2, NULL, &group));
+    atomic_store(&counter.reg_hook, hang_in_reg);
+    start_getter(&inside, group);
+    while (sem_wait(&entered))
+        ;
+    atomic_store(&counter.reg_hook, NULL);
+    start_getter(&waits, group);
+    await_waiting(group);
+    assert_ok(hmreg_domain_lost(lost, "it does not answer"));
+    pthread_join(waits.thread, NULL);
+    assert_ok(waits.rc);
+    assert_null(hmreg_mr_rail(waits.mr, 0));
+    assert_non_null(hmreg_mr_rail(waits.mr, 1));
+    assert_fails(hmreg_suspend(fixture.lib, host, PAGE), -EBUSY, "for a second");
+    assert_ok(hmreg_resume(fixture.lib, host, PAGE, NULL));
+    sem_post(&let_go);
+    pthread_join(inside.thread, NULL);
+    assert_true(!inside.rc || inside.rc == -ENODEV || inside.rc == -EAGAIN);
+    hmreg_mr_put(inside.mr);
+    hmreg_mr_put(waits.mr);
+    assert_ok(hmreg_domain_close(group));
+}
+
+static bool without_memory;
+
+static void lose_inside(const struct provider_request *request)
+{
+    assert_ok(hmreg_domain_lost(lost, "meanwhile"));
+    allocations = 0;
+    failing = without_memory ? 2 : 0; /* the first is the test's fabric's */
+}
+
+/* The fabric registers it nevertheless. */
+TEST(lost__registration_returns_afterwards__its_region_ends)
+{
+    struct hmreg_mr *mr = (void *)1;
+
+    begin();
+    without_memory = false;
+    atomic_store(&counter.reg_hook, lose_inside);
+    assert_fails(hmreg_mr_reg(lost, host, PAGE, RIGHTS, 0, HMREG_KEY_ANY, 0, &mr, NULL), -ENODEV,
+                 "meanwhile");
+    assert_ptr_equal(mr, (void *)1);
+    assert_int_equal(counter.regs, 1);
+    close_lost();
+    assert_int_equal(counter.regions, 0);
+}
+
+TEST(lost__registration_returns_afterwards_and_no_memory__its_region_is_the_callers)
+{
+    struct hmreg_mr *mr = NULL;
+    int rc;
+
+    begin();
+    without_memory = true;
+    atomic_store(&counter.reg_hook, lose_inside);
+    rc = hmreg_mr_reg(lost, host, PAGE, RIGHTS, 0, HMREG_KEY_ANY, 0, &mr, NULL);
+    failing = 0;
+    assert_ok(rc);
+    assert_ok(hmreg_mr_close(mr));
+    close_lost();
+    assert_int_equal(counter.regions, 0);
+}
+
+/* ---- objects ---------------------------------------------------------------------------- */
+
+TEST(lost__loopbacks_objects__no_new_ones)
+{
+    struct hmreg_loopback_counter *tally = (void *)1;
+    struct hmreg_loopback_ep *ep, *none = (void *)1;
+    struct hmreg_loopback_eq *eq;
+    struct hmreg_domain *loop;
+
+    begin();
+    assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, NULL, &loop));
+    assert_ok(hmreg_loopback_ep_open(loop, &ep));
+    assert_ok(hmreg_loopback_eq_open(loop, &eq));
+    assert_ok(hmreg_domain_lost(loop, "gone"));
+    assert_fails(hmreg_loopback_ep_open(loop, &none), -ENODEV, "gone");
+    assert_fails(hmreg_loopback_counter_open(loop, &tally), -ENODEV, "gone");
+    assert_fails(hmreg_domain_bind(loop, eq, HMREG_BIND_REG_MR), -ENODEV, "gone");
+    assert_ptr_equal(none, (void *)1);
+    assert_ok(hmreg_loopback_ep_close(ep));
+    assert_ok(hmreg_loopback_eq_close(eq));
+    assert_ok(hmreg_domain_close(loop));
+}
+
+/* ---- exit ------------------------------------------------------------------------------- */
+
+static atomic_bool exits, exit_waits, fabric_is_down;
+
+int __real_nanosleep(const struct timespec *time, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
+
+/* The library's exit handler waits for the domain's thread. */
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
+{
+    if (atomic_load(&exits))
+        atomic_store(&exit_waits, true);
+    return __real_nanosleep(time, left);
+}
+
+/* As a fabric's own. The domain's thread has time to go on. */
+static void __attribute__((destructor)) shut_fabric_down(void)
+{
+    if (!atomic_load(&exits))
+        return;
+    atomic_store(&fabric_is_down, true);
+    usleep(20000);
+}
+
+static void call_fabric(uint64_t key)
+{
+    if (atomic_load(&fabric_is_down))
+        _exit(9);
+    sem_post(&entered);
+    while (!atomic_load(&exit_waits) && !atomic_load(&fabric_is_down))
+        sched_yield();
+    usleep(1000);
+}
+
+/* LeakSanitizer's, if present. */
+void __lsan_disable(void) __attribute__((weak));
+
+static void exit_with_much_to_end(void)
+{
+    if (__lsan_disable) /* the exit leaves them registered */
+        __lsan_disable();
+    begin();
+    for (unsigned i = 0; i < PAGES; i++)
+        hmreg_mr_put(got(lost, i));
+    atomic_store(&counter.dereg_hook, call_fabric);
+    assert_ok(hmreg_domain_lost(lost, "gone"));
+    while (sem_wait(&entered))
+        ;
+    atomic_store(&exits, true);
+    exit(0);
+}
+
+TEST(exit__much_is_to_be_ended__the_fabric_is_not_called_after_its_end)
+{
+    pid_t child;
+
+    test_forks_with_threads();
+    fflush(NULL);
+    child = fork();
+    if (!child)
+        exit_with_much_to_end();
+    test_await(child);
 }
 
 TEST_MAIN()

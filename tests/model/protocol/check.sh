@@ -16,7 +16,7 @@ cd "$work" || exit
 # How many there are of each process, and what else differs.
 usual="START=SERVING SLOTS=1 THREADS=2 GETS=1 HOOKS=0 OTHERS=0 EVENTS=0 COUNTS=0 EVICTIONS=0 REAPER=0"
 scenes="pins refused evictions changes batches misses reaper kernel counts last_put counter table load install load_older
-known lost"
+known lost gone member"
 declare -A scene=(
     [pins]="HOOKS=1 EVICTIONS=1 REAPER=1"
     [refused]="HOOKS=1 REAPER=1 REFUSED=1"
@@ -35,6 +35,8 @@ declare -A scene=(
     [load_older]="INSTALLED=1 FIND=0 LOADS=3 GETS=2"
     [known]="GETS=3"
     [lost]="GETS=2"
+    [gone]="" # gone.pml's
+    [member]="" # member.pml's
 )
 declare -A model_of=([install]=load [load_older]=load) # else of the scene's name, or hit.pml
 
