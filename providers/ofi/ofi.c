@@ -159,26 +159,6 @@ static int can(void *self, enum hmreg_path path, enum hmreg_iface iface, int dev
 
 /* ---- registering ------------------------------------------------------------------------ */
 
-int ofi_negative(int rc)
-{
-    return rc > 0 ? -rc : rc;
-}
-
-int ofi_check(const struct ofi *ofi, int result, const char *call)
-{
-    int rc = ofi_negative(result);
-
-    return rc ? hmreg_fail_vendor(rc, "ofi", rc, fi_strerror(-rc), "%s: %s failed: %s", ofi->name,
-                                  call, fi_strerror(-rc))
-              : 0;
-}
-
-int ofi_leave(const struct ofi *ofi, int result, const char *call)
-{
-    ofi_serial_leave(ofi->serial);
-    return ofi_check(ofi, result, call);
-}
-
 /* True if another path would fail too: then the error is not a refusal of this path. */
 static bool is_of_request(const struct provider_request *req, int rc)
 {

@@ -73,6 +73,28 @@ TEST(thaw__callers_dmabuf_without_an_address__asked_for)
     dmabuf_comes_back(NULL, true);
 }
 
+/* Whose range is empty. */
+TEST(thaw__list_of_a_callers_dmabuf_without_an_address__asked_for)
+{
+    struct hmreg_segment segment = {HMREG_SEGMENT_DMABUF, .u.dmabuf = {.len = LEN}};
+    struct hmreg_mr_attr attr = {
+        .size = sizeof(attr), .access = HMREG_ACCESS_ALL, .segments = &segment, .segment_count = 1};
+    struct hmreg_thaw_config config = {.size = sizeof(config), .dmabuf = give};
+    struct hmreg_mr *mr = NULL;
+    int number;
+
+    script_open(&scripted, NULL, NULL);
+    number = segment.u.dmabuf.fd = descriptor(0);
+    config.context = &number;
+    assert_ok(hmreg_mr_regattr(scripted.domain, &attr, 0, &mr));
+    assert_ok(hmreg_hibernate(scripted.lib));
+    assert_int_equal(script.live, 0);
+    assert_ok(hmreg_thaw(scripted.lib, &config));
+    assert_int_equal(script.live, 1);
+    assert_ok(hmreg_mr_close(mr));
+    close(number);
+}
+
 /* Descriptors and mappings that the library made for the registrations are closed. */
 TEST(hibernate__device_memory__no_descriptor_is_left)
 {
