@@ -316,7 +316,7 @@ each_switch_is_accepted() {
 
 # Each setting of the simulated runtimes has a switch, and each switch sets one.
 settings_have_switches() {
-    local sources=("$SOURCE_DIR"/simulated/{engine,cuda,rocr,ze}/*.c)
+    local sources=("$SOURCE_DIR"/simulated/{engine/fake,cuda/*,rocr/*,ze/*}.c)
     diff <(grep -ohE '"HMREG_FAKE_[A-Z_]+"' "${sources[@]}" | tr -d '"' | grep -v 'HMREG_FAKE_DEVICES' | sort -u) \
         <(grep -oE '\) echo HMREG_FAKE_[A-Z_]+' "$prefix/bin/hmreg-simulated" | sed 's/.* //' | sort -u)
 }
