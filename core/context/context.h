@@ -44,7 +44,7 @@ struct hmreg {
     struct cache_set *sets;
     struct group *groups;       /* guarded by sets_lock */
     struct suspended suspended; /* ranges of hmreg_suspend() */
-    bool asleep;                /* from hmreg_hibernate() to hmreg_thaw(); of who has their turn */
+    bool asleep;                /* from hmreg_hibernate() to hmreg_thaw(); under suspended's turn */
     atomic_uint domains;
     atomic_bool told_unreadable; /* see explain_warn_unreadable() */
     pthread_mutex_t lock;        /* guards owned; never held across a vendor's call */

@@ -21,7 +21,7 @@ struct suspended_range {
     uint64_t start, end;
 };
 
-/* What hmreg_hibernate() has suspended: all regions, also those of no address. */
+/* What hmreg_hibernate() has suspended: all regions, also regions without an address. */
 #define SUSPENDED_ALL ((struct suspended_range){NULL, 0, UINT64_MAX})
 static inline bool suspended_is_all(const struct suspended_range *range)
 {

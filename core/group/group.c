@@ -2,7 +2,7 @@
  *
  * See group.h. A group demands what any member demands and can do what every member can.
  */
-#include "core/group/nearest.h"
+#include "core/group/group.h"
 
 #include "core/base/error.h"
 #include "core/base/validate.h"
@@ -257,14 +257,4 @@ struct provider_caps group_caps(const struct group *group)
             caps.max_mr = member->max_mr;
     }
     return caps;
-}
-
-void group_renew(struct group *group)
-{
-    struct provider_caps caps = group_caps(group);
-
-    for (size_t i = 0; i < group->count; i++)
-        group->places[i] = group->members[i]->place;
-    domain_set_caps(group->domain, &caps);
-    nearest_renew(group->nearest);
 }

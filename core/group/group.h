@@ -55,8 +55,6 @@ struct provider_caps group_caps(const struct group *group);
 int group_check_new(const struct group *group, const struct hmreg_domain *domain);
 /* The domain becomes this member. -EINVAL: it has another owner. */
 int group_set_member(struct group *group, size_t member, struct hmreg_domain *domain);
-/* The members have other fabrics: the group looks at what they can do, and where they are. */
-void group_renew(struct group *group);
 /* Was a member ever withdrawn? */
 bool group_has_left(struct group *group);
 /* Does a thread register on a member that was replaced? */

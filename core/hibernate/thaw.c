@@ -13,7 +13,7 @@
 #include "core/cache/cache_set.h"
 #include "core/cache/suspend.h"
 #include "core/context/lost.h"
-#include "core/group/group.h"
+#include "core/group/nearest.h"
 
 #include <errno.h>
 
@@ -29,11 +29,22 @@ static int check_renewed(struct cache_set *set, void *context)
                       *domain->caps.nic ? domain->caps.nic : domain->caps.fabric, domain->ops.name);
 }
 
+/* Its members have other NICs. */
+static void renew_group(struct group *group)
+{
+    struct provider_caps caps = group_caps(group);
+
+    for (size_t i = 0; i < group->count; i++)
+        group->places[i] = group->members[i]->place;
+    domain_set_caps(group->domain, &caps);
+    nearest_renew(group->nearest);
+}
+
 static int wake_set(struct cache_set *set, void *context)
 {
     atomic_store(&set->misfit.bytes, 0); /* limits may be others */
     if (set->domain->group)
-        group_renew(set->domain->group);
+        renew_group(set->domain->group);
     return 0;
 }
 

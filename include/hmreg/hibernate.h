@@ -67,10 +67,10 @@ struct hmreg_thaw_config {
  * first get do, and registers each region anew as it was asked for, by the memory that is there
  * now, with new keys (requested ones but for the domains that choose keys are requested again), a
  * new generation in the public head and a new token. A region of memory that is suspended stays so
- * until hmreg_resume(). A monitor that was chosen by name and cannot be had here leaves host memory
+ * until hmreg_resume(). A monitor that was chosen by name and is not available leaves host memory
  * uncached, as hmreg_monitor_query() says. config: NULL: no callbacks.
  * -EINVAL: lib is NULL, config's size, or a domain has no fabric, as the text says: nothing has
- * changed. -ENOENT: the library does not hibernate. Any other error, such as those of
+ * changed. -ENOENT: the library does not hibernate. Any other error, such as an error of
  * hmreg_mr_regattr(), is of the first of the regions that are still suspended; the text says how
  * many these are, and names that one. The others are registered and may be used, but calls that
  * register or get still return -EAGAIN: call again when the cause is gone, or once the regions that

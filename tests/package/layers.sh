@@ -61,7 +61,7 @@ core_in_order() {
     includes core | awk '
         BEGIN { rank["base"] = rank["contract"] = 1; rank["patch"] = rank["stats"] = 2; rank["monitor"] = 3
                 rank["context"] = 4; rank["group"] = 5; rank["mr"] = 6; rank["explicit"] = 7
-                rank["cache"] = rank["job"] = rank["remote"] = 8; rank["table"] = 9 }
+                rank["cache"] = rank["job"] = rank["remote"] = 8; rank["table"] = rank["hibernate"] = 9 }
         function folder(path) { split(path, part, "/"); return part[2] }
         $2 !~ /^core\// { next }
         { from = folder($1); to = folder($2) }

@@ -162,6 +162,7 @@ check kinds__each_test_of_a_kind__has_a_row kinds_have_rows
 check runtimes__each_cell_of_the_tables__is_a_test_and_each_test_a_cell entries_are_cells
 check runtimes__each_column_of_the_tables__is_run runtimes_of_entries_are_run
 check runtimes__tests_of_the_table__exist all_are_run "$runtimes"
+check hibernate__tests_of_the_table__exist all_are_run "$SOURCE_DIR/docs/hibernate.md"
 # One program, named twice; two programs; none.
 alone_counts_programs() {
     local tree found status

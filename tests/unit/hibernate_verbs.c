@@ -4,6 +4,7 @@
  * protection domain of before is unmapped in between, so that who touches it crashes; the new one
  * is another NIC's.
  */
+#include "tests/support/failing_allocation.h"
 #include "tests/support/queries.h"
 #include "tests/unit/verbs_fixture.h"
 
@@ -238,6 +239,18 @@ TEST(renew__the_device_fails_or_has_less__refused)
     assert_fails(hmreg_domain_renew_verbs(fixture.domain, here), -EINVAL, "permits less");
     fake_verbs.limits.max_mr_size *= 2;
     assert_fails(hmreg_thaw(fixture.lib, NULL), -EINVAL, "hmreg_domain_renew_verbs()");
+    assert_ok(hmreg_domain_renew_verbs(fixture.domain, here));
+    assert_ok(hmreg_thaw(fixture.lib, NULL));
+}
+
+TEST(renew__no_memory__enomem_then_works)
+{
+    begin();
+    hibernate();
+    allocations = 0;
+    failing = 1;
+    assert_fails(hmreg_domain_renew_verbs(fixture.domain, here), -ENOMEM, "memory");
+    failing = 0;
     assert_ok(hmreg_domain_renew_verbs(fixture.domain, here));
     assert_ok(hmreg_thaw(fixture.lib, NULL));
 }

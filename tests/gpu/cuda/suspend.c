@@ -6,6 +6,7 @@
 #include "tests/gpu/cuda/driver.h"
 #include "tests/support/queries.h"
 
+#include <hmreg/hibernate.h>
 #include <hmreg/loopback.h>
 #include <hmreg/suspend.h>
 
@@ -120,6 +121,82 @@ TEST(resume__memory_in_part__still_suspended)
     assert_int_equal(hmreg_mr_key(explicit), HMREG_KEY_NOTAVAIL);
     cu_map(fixture.addr + fixture.len / 2, fixture.len / 2, &prop);
     assert_ok(hmreg_resume(fixture.lib, as_pointer(fixture.addr), fixture.len, NULL));
+    write_and_check(explicit, "whole");
+    assert_ok(hmreg_mr_close(explicit));
+}
+
+/* ---- hibernating ------------------------------------------------------------------------ */
+
+static int sleep_memory(void)
+{
+    return hmreg_suspend(fixture.lib, as_pointer(fixture.addr), fixture.len);
+}
+
+static int wake_memory(void)
+{
+    return hmreg_resume(fixture.lib, as_pointer(fixture.addr), fixture.len, NULL);
+}
+
+static int sleep_fabric(void)
+{
+    return hmreg_hibernate(fixture.lib);
+}
+
+static int wake_fabric(void)
+{
+    return hmreg_thaw(fixture.lib, NULL);
+}
+
+/* What cuda-checkpoint does: the memory is unmapped, and comes back at the same addresses. */
+static int checkpoint(void)
+{
+    unmap();
+    map(GRANULES);
+    return 0;
+}
+
+TEST(hibernate__memory_unmapped_and_mapped_again__reached)
+{
+    int (*const orders[][5])(void) = {
+        {sleep_fabric, checkpoint, wake_fabric},
+        {sleep_memory, sleep_fabric, checkpoint, wake_fabric, wake_memory},
+        {sleep_memory, sleep_fabric, checkpoint, wake_memory, wake_fabric},
+        {sleep_fabric, sleep_memory, checkpoint, wake_memory, wake_fabric},
+        {sleep_fabric, sleep_memory, checkpoint, wake_fabric, wake_memory},
+    };
+    struct hmreg_mr *explicit = NULL, *held = NULL;
+
+    open_fixture();
+    assert_ok(hmreg_mr_reg(fixture.domain, as_pointer(fixture.addr), fixture.len,
+                           HMREG_ACCESS_REMOTE, 0, 5, 0, &explicit, NULL));
+    assert_ok(hmreg_mr_get(fixture.domain, as_pointer(fixture.addr), fixture.len,
+                           HMREG_ACCESS_REMOTE, &held));
+    for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
+        for (size_t j = 0; j < 5 && orders[i][j]; j++)
+            assert_ok(orders[i][j]());
+        write_and_check(explicit, "explicit");
+        write_and_check(held, "held");
+    }
+    hmreg_mr_put(held);
+    assert_ok(hmreg_mr_close(explicit));
+}
+
+/* cuda-checkpoint has not mapped all yet. */
+TEST(thaw__memory_in_part__again_once_it_is_there)
+{
+    struct cuda_memory_prop prop = prop_on(0);
+    struct hmreg_mr *explicit = NULL;
+
+    open_fixture();
+    assert_ok(hmreg_mr_reg(fixture.domain, as_pointer(fixture.addr), fixture.len,
+                           HMREG_ACCESS_REMOTE, 0, 5, 0, &explicit, NULL));
+    assert_ok(sleep_fabric());
+    unmap();
+    assert_fails(wake_fabric(), -EFAULT, "without memory");
+    cu_map(fixture.addr, fixture.len / 2, &prop);
+    assert_fails(wake_fabric(), -ERANGE, "1 regions");
+    cu_map(fixture.addr + fixture.len / 2, fixture.len / 2, &prop);
+    assert_ok(wake_fabric());
     write_and_check(explicit, "whole");
     assert_ok(hmreg_mr_close(explicit));
 }
