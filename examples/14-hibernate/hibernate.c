@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Example 14: a process that lets go of its NIC, so that it can be saved to an image, and goes on
- * over the NIC that it is told: where it was saved, and where it is restored, as often as it is.
+ * over the NIC that a message names: where it was saved, and wherever it is restored.
  *
  *     14-hibernate NIC FOLDER
  *
- * FOLDER is of its messages. By "sleep" it is told to hibernate, and says "asleep"; "wake" has the
+ * FOLDER is of its messages. At "sleep" it hibernates, and answers "asleep"; "wake" has the
  * name of the NIC to go on with; "report" is what it found at the end.
  */
 #include "../common/virtual.h"
