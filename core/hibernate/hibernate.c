@@ -105,7 +105,11 @@ static int hibernate(struct hmreg *lib)
 
     if (rc || lib->asleep)
         return rc;
+    if (!stats_page_sleep(&lib->stats_page))
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for its counters");
     rc = suspend_range(lib, &all);
+    if (!suspended_has(&lib->suspended, all.start, all.end))
+        stats_page_wake(&lib->stats_page);
     if (rc == -EBUSY || !suspended_has(&lib->suspended, all.start, all.end))
         return rc;
     cache_set_each(lib, end_set, NULL, true);

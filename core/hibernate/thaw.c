@@ -88,6 +88,7 @@ static int thaw(struct hmreg *lib, const struct hmreg_thaw_config *config)
         rc = wake(lib);
     if (rc)
         return rc;
+    stats_page_wake(&lib->stats_page);
     hmreg_error_guard(&guard);
     rc = resume(lib, config);
     hmreg_error_unguard(&guard, !rc);

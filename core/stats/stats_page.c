@@ -151,6 +151,60 @@ void stats_page_close(struct stats_page *stats_page)
     pthread_mutex_destroy(&stats_page->lock);
 }
 
+/* ---- sleeping --------------------------------------------------------------------------- */
+
+/* The counters' memory becomes the file's, or of no file (-1): caches have pointers into it. */
+static bool move(struct stats_layout *page, int fd)
+{
+    int kind = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+    void *made = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, kind, fd, 0);
+
+    if (made == MAP_FAILED)
+        return false;
+    memcpy(made, page, sizeof(*page));
+    if (!madvise(made, sizeof(*page), MADV_DONTFORK) &&
+        mremap(made, sizeof(*page), sizeof(*page), MREMAP_MAYMOVE | MREMAP_FIXED, page) == page)
+        return true;
+    munmap(made, sizeof(*page));
+    return false;
+}
+
+bool stats_page_sleep(struct stats_page *stats_page)
+{
+    if (!stats_page->page || stats_page->fd < 0)
+        return true;
+    if (!move(stats_page->page, -1))
+        return false;
+    if (is_ours(stats_page))
+        close(stats_page->fd);
+    stats_page->fd = -1;
+    return true;
+}
+
+static bool show(struct stats_page *stats_page, int fd)
+{
+    struct stat status;
+
+    if (fstat(fd, &status) || !may_be_so_long() || allocate(fd) || !move(stats_page->page, fd))
+        return false;
+    stats_page->device = status.st_dev;
+    stats_page->inode = status.st_ino;
+    return !seal(fd) || !move(stats_page->page, -1);
+}
+
+void stats_page_wake(struct stats_page *stats_page)
+{
+    int fd = stats_page->page && stats_page->fd < 0 ? make_file() : -1;
+
+    if (fd < 0)
+        return;
+    stats_page->page->header.pid = getpid();
+    if (show(stats_page, fd))
+        stats_page->fd = fd;
+    else
+        close(fd);
+}
+
 /* ---- changes ---------------------------------------------------------------------------- */
 
 void stats_page_begin_change(_Atomic uint32_t *sequence)

@@ -34,6 +34,12 @@ void stats_page_open(struct stats_page *stats_page, bool wanted, enum hmreg_moni
 void stats_page_show_monitor(struct stats_page *stats_page, const struct hmreg_monitor_info *info);
 void stats_page_close(struct stats_page *stats_page);
 
+/* Closes the file, and keeps the counters where they are, in memory of this process alone; wake
+ * shows them in a new file. False: no memory, and nothing has changed. Counts of other threads
+ * during the call may be lost. */
+bool stats_page_sleep(struct stats_page *stats_page);
+void stats_page_wake(struct stats_page *stats_page);
+
 /* Assign a free domain, block or row of the page. NULL: there is no page, or none is free, which
  * the page's header counts. */
 struct stats_domain *stats_page_domain(struct stats_page *stats_page, const char *provider,

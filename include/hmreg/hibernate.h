@@ -21,7 +21,8 @@ extern "C" {
 /*
  * Ends every registration of the library, on all domains, of explicit and cached regions, held or
  * not, and all else that a checkpoint refuses: the memory monitor (userfaultfd, /dev/hmreg) and its
- * thread, the thread that deregisters, dmabufs and mappings of device memory. On success the caller
+ * thread, the thread that deregisters, dmabufs and mappings of device memory, and the page of hmreg
+ * stats. On success the caller
  * closes its own objects of the fabrics, fid_domains and ibv_pds too, and the process may be saved.
  * Until hmreg_thaw():
  *  - a region that is open or held is suspended, as by hmreg_suspend(). It keeps what it was asked

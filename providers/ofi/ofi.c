@@ -10,6 +10,7 @@
 #include "core/base/failure.h"
 #include "core/base/fault_cause.h"
 #include "core/contract/provider.h"
+#include "providers/ofi/ofi.h"
 #include "providers/ofi/ofi_abi.h"
 #include "providers/ofi/ofi_fabric.h"
 #include "providers/ofi/ofi_serial.h"
@@ -23,33 +24,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-struct ofi {
-    struct hmreg *lib;
-    struct fid_domain *domain;       /* the caller's */
-    const struct ofi_fabric *fabric; /* NULL: unknown */
-    char name[64];
-    uint32_t api_version; /* that the application passed to fi_getinfo() */
-    bool hmem;
-    bool pins;  /* the fabric needs struct pages under a mapping */
-    bool auth;  /* it supports authorization keys */
-    bool async; /* regions complete through an event queue */
-    uint32_t mr_mode;
-    uint64_t relaxed;            /* the provider's flag for relaxed ordering; 0: it has none */
-    struct device_folder folder; /* the NIC's */
-    struct ofi_serial *serial;   /* for each call of libfabric; NULL: any thread may call it */
-    pthread_mutex_t lock;        /* protects the regions' states */
-};
-
-/* A region's state, in modes where it matters (STATEFUL, or asynchronous registration). */
-struct state {
-    bool keyed;   /* it has remote access */
-    bool event;   /* HMREG_RMA_EVENT */
-    bool bound;   /* to an endpoint */
-    bool counted; /* bound to a counter */
-    bool enabled;
-};
-#define STATEFUL (HMREG_MR_ENDPOINT | HMREG_MR_RMA_EVENT)
 
 /* Are both the loaded library and the application's API version at least this version? */
 static bool has(const struct ofi *ofi, uint32_t version)
@@ -184,30 +158,24 @@ static int can(void *self, enum hmreg_path path, enum hmreg_iface iface, int dev
 
 /* ---- registering ------------------------------------------------------------------------ */
 
-/* Some providers return positive error numbers. */
-static int negative(int rc)
+int ofi_negative(int rc)
 {
     return rc > 0 ? -rc : rc;
 }
 
-/* The result of a libfabric call: 0, or its error number, recorded. */
-static int check(const struct ofi *ofi, int result, const char *call)
+int ofi_check(const struct ofi *ofi, int result, const char *call)
 {
-    int rc = negative(result);
+    int rc = ofi_negative(result);
 
     return rc ? hmreg_fail_vendor(rc, "ofi", rc, fi_strerror(-rc), "%s: %s failed: %s", ofi->name,
                                   call, fi_strerror(-rc))
               : 0;
 }
 
-/* CALL(): one call of libfabric, alone on the fid_domain where its threading model demands that;
- * its result as check() has it. */
-#define CALL(ofi, call, name) (ofi_serial_enter((ofi)->serial), leave(ofi, call, name))
-
-static int leave(const struct ofi *ofi, int result, const char *call)
+int ofi_leave(const struct ofi *ofi, int result, const char *call)
 {
     ofi_serial_leave(ofi->serial);
-    return check(ofi, result, call);
+    return ofi_check(ofi, result, call);
 }
 
 /* True if another path would fail too: then the error is not a refusal of this path. */
@@ -274,7 +242,7 @@ static int registration_failed(const struct ofi *ofi, const struct provider_requ
         return hmreg_fail_vendor(rc, "ofi", rc, fi_strerror(-rc), "%s: fi_mr_regattr() failed: %s",
                                  ofi->name, cause);
     if (req->path == HMREG_PATH_SYSTEM || is_of_request(req, rc))
-        return check(ofi, rc, "fi_mr_regattr()");
+        return ofi_check(ofi, rc, "fi_mr_regattr()");
     why->vendor_code = rc;
     if (rc == -FI_EINVAL && base_is_in_a_page(req))
         return hmreg_refuse(
@@ -353,7 +321,7 @@ static int call_regattr(const struct ofi *ofi, const struct provider_request *re
         flags |= FI_MR_DMABUF;
     }
     ofi_serial_enter(ofi->serial);
-    rc = negative(fi_mr_regattr(ofi->domain, &attr.known, flags, mr));
+    rc = ofi_negative(fi_mr_regattr(ofi->domain, &attr.known, flags, mr));
     ofi_serial_leave(ofi->serial);
     return rc;
 }
@@ -436,132 +404,6 @@ static void look(void *self, struct hmreg_mr_keys *mr)
     mr->key = state->keyed ? fi_mr_key(mr->native) : HMREG_KEY_NOTAVAIL;
 }
 
-/* ---- binding, enabling, refreshing ------------------------------------------------------ */
-
-static int check_ep(const struct ofi *ofi, const struct state *state, uint64_t flags)
-{
-    if (flags)
-        return hmreg_fail(-HMREG_EBADFLAGS, "flags are %#" PRIx64 "; for an endpoint they are 0",
-                          flags);
-    if (!(ofi->mr_mode & HMREG_MR_ENDPOINT))
-        return hmreg_fail(-EINVAL, "object: this domain binds no endpoints (no FI_MR_ENDPOINT)");
-    if (state->enabled)
-        return hmreg_fail(-HMREG_EOPBADSTATE,
-                          "the region is enabled already: bind before hmreg_mr_enable()");
-    if (state->bound)
-        return hmreg_fail(-EBUSY, "the region is bound to an endpoint already");
-    return 0;
-}
-
-static int check_counter(const struct ofi *ofi, const struct state *state, uint64_t flags)
-{
-    if (flags != HMREG_REMOTE_WRITE)
-        return hmreg_fail(-HMREG_EBADFLAGS,
-                          "flags are %#" PRIx64 "; for a counter they are HMREG_REMOTE_WRITE",
-                          flags);
-    if ((ofi->mr_mode & HMREG_MR_RMA_EVENT) && !state->event)
-        return hmreg_fail(-EINVAL, "the region was registered without HMREG_RMA_EVENT, which this "
-                                   "domain needs for a counter");
-    if ((ofi->mr_mode & STATEFUL) && state->enabled)
-        return hmreg_fail(-HMREG_EOPBADSTATE,
-                          "the region is enabled already: bind before hmreg_mr_enable()");
-    return 0;
-}
-
-static int check_object(const struct ofi *ofi, const struct state *state, const struct fid *object,
-                        uint64_t flags)
-{
-    switch (object->fclass) {
-    case FI_CLASS_EP:
-    case FI_CLASS_SEP:
-        return check_ep(ofi, state, flags);
-    case FI_CLASS_CNTR:
-        return check_counter(ofi, state, flags);
-    default:
-        return hmreg_fail(-EINVAL,
-                          "object is no endpoint or counter of libfabric: its class is %zu",
-                          object->fclass);
-    }
-}
-
-/* A region of a domain that is not STATEFUL has a state only once it is bound, to a counter. */
-static int make_state(struct hmreg_mr_keys *mr)
-{
-    if (!mr->priv)
-        mr->priv = calloc(1, sizeof(struct state));
-    return mr->priv ? 0 : hmreg_fail(-ENOMEM, "hmreg has no memory for a region's state");
-}
-
-static int bind(void *self, struct hmreg_mr_keys *mr, void *object, uint64_t flags)
-{
-    struct ofi *ofi = self;
-    struct fid *fid = object;
-    struct state *state;
-    int rc;
-
-    pthread_mutex_lock(&ofi->lock);
-    rc = check_object(ofi, mr->priv, fid, flags);
-    rc = rc ? rc : make_state(mr);
-    state = mr->priv;
-    rc = rc ? rc : CALL(ofi, fi_mr_bind(mr->native, fid, flags), "fi_mr_bind()");
-    if (!rc && fid->fclass == FI_CLASS_CNTR)
-        state->counted = true;
-    else if (!rc)
-        state->bound = true;
-    pthread_mutex_unlock(&ofi->lock);
-    return rc;
-}
-
-static bool is_bound(void *self, const struct hmreg_mr_keys *mr)
-{
-    struct ofi *ofi = self;
-    const struct state *state = mr->priv;
-    bool bound;
-
-    pthread_mutex_lock(&ofi->lock);
-    bound = state && (state->bound || state->counted);
-    pthread_mutex_unlock(&ofi->lock);
-    return bound;
-}
-
-static int enable_now(const struct ofi *ofi, struct hmreg_mr_keys *mr, struct state *state)
-{
-    int rc;
-
-    if (state->enabled)
-        return hmreg_fail(-HMREG_EOPBADSTATE, "the region is enabled already");
-    if ((ofi->mr_mode & HMREG_MR_ENDPOINT) && !state->bound)
-        return hmreg_fail(-HMREG_EOPBADSTATE, "no endpoint is bound to the region yet");
-    rc = CALL(ofi, fi_mr_enable(mr->native), "fi_mr_enable()");
-    state->enabled = !rc;
-    return rc;
-}
-
-/* Does nothing for regions that never were disabled. */
-static int enable(void *self, struct hmreg_mr_keys *mr)
-{
-    struct ofi *ofi = self;
-    struct state *state = mr->priv;
-    int rc;
-
-    if (!(ofi->mr_mode & STATEFUL) || (!(ofi->mr_mode & HMREG_MR_ENDPOINT) && !state->event))
-        return 0;
-    pthread_mutex_lock(&ofi->lock);
-    rc = enable_now(ofi, mr, state);
-    pthread_mutex_unlock(&ofi->lock);
-    return rc;
-}
-
-static int refresh(void *self, struct hmreg_mr_keys *mr, const struct iovec *iov, size_t count,
-                   uint64_t flags)
-{
-    const struct ofi *ofi = self;
-
-    if (!(ofi->mr_mode & HMREG_MR_MMU_NOTIFY))
-        return 0;
-    return CALL(ofi, fi_mr_refresh(mr->native, iov, count, flags), "fi_mr_refresh()");
-}
-
 /* ---- raw keys --------------------------------------------------------------------------- */
 
 static int raw_key(void *self, const struct hmreg_mr_keys *mr, uint64_t *base, uint8_t *key,
@@ -634,10 +476,10 @@ static const struct provider_ops ofi_ops = {
     .gone = gone,
     .dereg = dereg,
     .look = look,
-    .bind = bind,
-    .is_bound = is_bound,
-    .enable = enable,
-    .refresh = refresh,
+    .bind = ofi_bind,
+    .is_bound = ofi_is_bound,
+    .enable = ofi_enable,
+    .refresh = ofi_refresh,
     .requested_key = requested_key,
     .raw_key = raw_key,
     .map_raw = map_raw,

@@ -147,6 +147,15 @@ WRAP(int, munmap, void *at, size_t len)
     return __real_munmap(at, len);
 }
 
+/* Only onto another mapping, which ends. */
+WRAP(void *, mremap, void *at, size_t old_len, size_t len, int flags, void *to)
+{
+    void *made = fails("mremap", ENOMEM) ? MAP_FAILED : __real_mremap(at, old_len, len, flags, to);
+
+    atomic_fetch_sub(&mappings, made != MAP_FAILED);
+    return made;
+}
+
 WRAP(int, mprotect, void *at, size_t len, int protection)
 {
     return fails("mprotect", ENOMEM) ? -1 : __real_mprotect(at, len, protection);
