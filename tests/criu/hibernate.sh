@@ -7,8 +7,8 @@
 . "$SOURCE_DIR/tests/package/cases.sh"
 . "$SOURCE_DIR/tests/criu/criu.sh"
 example=$BUILD_DIR/examples/14-hibernate
-# Of the simulated device as little as an image can have, and of hmreg's counters none: docs/hibernate.md.
-export LD_LIBRARY_PATH=$BUILD_DIR/tests/fakes/cuda HMREG_FAKE_MEMORY=$((64 << 20)) HMREG_STATS=off
+# Images have the addresses of the simulated device: few.
+export LD_LIBRARY_PATH=$BUILD_DIR/tests/fakes/cuda HMREG_FAKE_MEMORY=$((64 << 20))
 
 wake() { # LIFE...: a message as its file, whole from the beginning
     local life
