@@ -7,7 +7,7 @@
  *     11-sleep [PROVIDER]                 PROVIDER of libfabric: tcp (the default), shm, ...
  */
 #include "../common/side.h"
-#include "virtual.h"
+#include "../common/virtual.h"
 
 #include <errno.h>
 #include <hmreg/suspend.h>
