@@ -8,7 +8,7 @@
 . "$SOURCE_DIR/tests/criu/criu.sh"
 example=$BUILD_DIR/examples/14-hibernate
 # Images have the addresses of the simulated device: few.
-export LD_LIBRARY_PATH=$BUILD_DIR/tests/fakes/cuda HMREG_FAKE_MEMORY=$((64 << 20))
+export LD_LIBRARY_PATH=$BUILD_DIR/simulated/cuda HMREG_FAKE_MEMORY=$((64 << 20))
 
 wake() { # LIFE...: a message as its file, whole from the beginning
     local life
