@@ -264,7 +264,7 @@ static int refuse_peermem(const struct verbs *verbs, enum hmreg_iface iface, int
 }
 
 /* What a device without room for a region answers besides ENOSPC, and ENOMEM of host memory, by its
- * vendor's id: what each row stands on is in docs/operating.md. */
+ * vendor's id: what each row stands on is in docs/limits.md. */
 static const struct {
     uint32_t vendor;
     int errnum;

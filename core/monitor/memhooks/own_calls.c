@@ -56,7 +56,7 @@ struct search {
 
 /* ---- files that change only what they have mapped themselves ------------------------------- */
 
-/* An application registers none of what they change (docs/monitors.md). */
+/* An application registers none of what they change (docs/raw-calls.md). */
 static const char *const names_of_such[] = {
     /* rings, rings of buffers' descriptors; programs that contain liburing */
     "liburing", "ceph-osd", "ceph-bluestore-tool", "ceph-objectstore-tool",
