@@ -7,7 +7,7 @@
 . "$(dirname "$0")/cases.sh"
 
 promises=$SOURCE_DIR/docs/semantics.md
-kinds=("$SOURCE_DIR"/docs/memory-{kinds,ends}.md)
+kinds=("$SOURCE_DIR"/docs/memory-*.md)
 rules=$SOURCE_DIR/docs/rules.md
 ways=$SOURCE_DIR/docs/runtime-ways.md
 errors=$SOURCE_DIR/tests/conformance/errors.txt
