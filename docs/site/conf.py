@@ -30,7 +30,8 @@ for page in (ROOT / "docs/man").glob("*.md"):
         MANUAL[name, section] = page.name
 
 
-FOLDERS = ["core", "hmem", "kernel", "preload", "providers", "rust", "tests"]
+FOLDERS = sorted(path.name for path in ROOT.iterdir()
+                 if path.is_dir() and path.name[0] != "." and path.name not in ("build", "docs", "examples"))
 
 
 def pages(pattern):
@@ -45,7 +46,7 @@ def toctrees():
         yield title, [str((ROOT / "docs" / page).resolve().relative_to(ROOT))[:-3] for page in named]
     yield "Manual", pages("docs/man/*.md")
     yield "Examples", pages("examples/*/README.md")
-    yield "Project", pages("*.md")
+    yield "Project", ["docs/README"] + pages("*.md")
     yield "Folders", [page for folder in FOLDERS for page in pages(f"{folder}/**/README.md")]
 
 
