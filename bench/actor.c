@@ -321,10 +321,10 @@ void contest(const struct measure *measures, size_t measure_count,
         die("no memory for the contestants");
     sched_getaffinity(0, sizeof(allowed), &allowed);
     signal(SIGPIPE, SIG_IGN); /* end of file reports a contestant that died */
-    for (unsigned f = 0; f < fresh; f++) {
+    for (unsigned f = 0; f < fresh && !interrupted(); f++) {
         for (size_t i = 0; i < contestant_count; i++)
             start(&actors[i], &contestants[i]);
-        for (unsigned t = 0; t < turns; t++) /* rotates which one begins */
+        for (unsigned t = 0; t < turns && !interrupted(); t++) /* rotates which one begins */
             for (size_t i = 0; i < contestant_count; i++)
                 keep(measures, measure_count, &actors[(i + t) % contestant_count]);
         for (size_t i = 0; i < contestant_count; i++)

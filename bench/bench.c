@@ -4,6 +4,7 @@
  */
 #include "bench/bench.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 struct plan plan = {.fresh = 3, .turns = 5, .sample_ms = 20, .most_regions = 1000000};
 
 static double begun;
+static volatile sig_atomic_t was_interrupted;
 
 double now_ns(void)
 {
@@ -43,6 +45,24 @@ void progress(const char *format, ...)
     vfprintf(stderr, format, args);
     va_end(args);
     fputc('\n', stderr);
+}
+
+static void interrupt(int number)
+{
+    (void)number;
+    was_interrupted = 1;
+}
+
+void interrupt_catch(void)
+{
+    struct sigaction action = {.sa_handler = interrupt, .sa_flags = SA_RESTART | SA_RESETHAND};
+
+    sigaction(SIGINT, &action, NULL);
+}
+
+bool interrupted(void)
+{
+    return was_interrupted;
 }
 
 _Noreturn void die(const char *format, ...)

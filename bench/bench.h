@@ -60,6 +60,10 @@ int locks_inside(const char *who);
 /* Prints a line of progress on stderr, with the seconds since progress_begin(). */
 void progress_begin(void);
 void progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* From now on the first SIGINT ends the measuring after the turn under way, so that what was
+ * measured is reported; the second one ends the program. */
+void interrupt_catch(void);
+bool interrupted(void);
 /* Exits: the measurement itself failed, not its subject. */
 _Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

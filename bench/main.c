@@ -6,6 +6,7 @@
 #include "bench/report.h"
 
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +64,8 @@ static void usage(FILE *to)
           "  --revision TEXT  what is measured, for the reports\n"
           "  --values FILE    measure nothing: report the values of an earlier run's JSON\n"
           "  --targets        print the table of targets, measure nothing\n\n"
-          "Exit status: 0 all targets met, 1 some missed (never with --quick), 2 it cannot run.\n",
+          "Exit status: 0 all targets met, 1 some missed (never with --quick), 2 it cannot run,\n"
+          "130 interrupted: Ctrl-C prints what was measured so far, and writes no --docs.\n",
           to);
 }
 
@@ -191,10 +193,11 @@ static void write_docs(const struct machine *machine)
 static void measure(struct machine *machine)
 {
     machine_read(machine, options.revision);
-    for (size_t i = 0; i < PARTS; i++)
+    interrupt_catch();
+    for (size_t i = 0; i < PARTS && !interrupted(); i++)
         if (options.wanted[i] || !options.some)
             parts[i].measure();
-    progress("done");
+    progress(interrupted() ? "interrupted: what was measured follows" : "done");
 }
 
 int main(int argc, char **argv)
@@ -214,6 +217,8 @@ int main(int argc, char **argv)
         report_json(options.json, &machine);
     if (options.plots)
         report_plots(options.plots, &machine);
+    if (interrupted())
+        return 128 + SIGINT;
     if (options.docs)
         write_docs(&machine);
     return missed && !plan.quick;

@@ -281,7 +281,7 @@ static void measure_memory(size_t count)
     snprintf(bytes, sizeof(bytes), "remotes-bytes-%zu", count);
     snprintf(open, sizeof(open), "remotes-open-%zu", count);
     progress("remotes: %zu open at once", count);
-    contest(both, 2, contestants, 2, plan.fresh, 1);
+    contest(both, 2, contestants, 1, plan.fresh, 1);
 }
 
 /* ---- a communicator -------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Room for a registration that has failed, of any kind: whether idle cached regions that give way
- * may help, whose, how many, and when to stop. docs/operating.md has the order. What cannot fit
+ * may help, whose, how many, and when to stop. docs/limits.md has the order. What cannot fit
  * makes none give way, and none gives way that cannot help or is more than is needed.
  */
 #ifndef HMREG_CORE_CACHE_ROOM_H

@@ -3,7 +3,7 @@
  * Each thread's private part of a domain's caches: a table of the requests it made last, one pin
  * slot for each entry, with the thread's pins of it, and its hit counts. Only the thread writes
  * there (but for `used`, which eviction clears), so a hit shares no cache line with another thread.
- * Other threads read the pin slots to add up an entry's pins when it is retired; docs/cache.md
+ * Other threads read the pin slots to add up an entry's pins when it is retired; docs/hit.md
  * proves that the sum is exact.
  *
  * When a thread ends, its thread cache stays with the domain, pins included, and the next new

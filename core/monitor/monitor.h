@@ -4,7 +4,7 @@
  * hmreg_counter, or userfaultfd), hooks in libc, or the application. Each opened library has one
  * monitor, to which the caches of its domains listen. The monitor pushes a change to the change
  * queue (change_queue.h) and marks the listeners' gates before the memory changes, or before the
- * thread that changed it continues. docs/monitors.md compares the monitors.
+ * thread that changed it continues. docs/monitors-compared.md compares the monitors.
  */
 #ifndef HMREG_CORE_MONITOR_MONITOR_H
 #define HMREG_CORE_MONITOR_MONITOR_H

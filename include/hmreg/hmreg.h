@@ -780,7 +780,7 @@ struct hmreg_explanation {
                            the rails were named */
     char
         room_why[512]; /* of a failed registration: what it was short of, which domains have it, why
-                          no region gave way (docs/operating.md); "": it was short of nothing */
+                          no region gave way (docs/limits.md); "": it was short of nothing */
 };
 
 /* Explains why a region has its path. mr NULL: explains the calling thread's last registration that

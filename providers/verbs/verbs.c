@@ -265,7 +265,7 @@ static int refuse_peermem(const struct verbs *verbs, enum hmreg_iface iface, int
 }
 
 /* Errors of a device without room for a region, by its vendor's id, besides ENOSPC, and ENOMEM for
- * host memory. docs/operating.md has the source of each row. */
+ * host memory. docs/limits.md has the source of each row. */
 static const struct {
     uint32_t vendor;
     int errnum;

@@ -195,6 +195,21 @@ static PyObject *region_addr(PyObject *self, void *none)
     return PyLong_FromVoidPtr((void *)((struct region *)self)->memory.addr);
 }
 
+/* The first registration's; asks first, as keys(). */
+static PyObject *region_local_addr(PyObject *self, void *none)
+{
+    struct hmreg_mr_info info = {.size = sizeof(info)};
+    struct hmreg_mr *mr = handle_of(self);
+    int rc;
+
+    if (!mr)
+        return NULL;
+    rc = hmreg_mr_query(mr, &info);
+    return rc ? raise_last(rc)
+              : PyLong_FromUnsignedLongLong(
+                    hmreg_mr_local_addr(mr, 0, (void *)((struct region *)self)->memory.addr));
+}
+
 static PyObject *region_len(PyObject *self, void *none)
 {
     return PyLong_FromSize_t(((struct region *)self)->memory.len);
@@ -236,6 +251,8 @@ static PyGetSetDef getters[] = {
     {"closed", closed, NULL, "Whether it was put.", NULL},
     {"domain", region_domain, NULL, "The Domain it was registered on.", NULL},
     {"addr", region_addr, NULL, "The address of the memory that was passed.", NULL},
+    {"local_addr", region_local_addr, NULL, "The address of it that a local operation takes.",
+     NULL},
     {"len", region_len, NULL, "Its length in bytes.", NULL},
     {"key", region_key, NULL, "The remote key; None: none, or several (keys()).", NULL},
     {"desc", region_desc, NULL, "The descriptor for local operations; 0: none.", NULL},

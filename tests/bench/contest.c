@@ -6,6 +6,9 @@
 #include "bench/stepper.h"
 #include "tests/support/test.h"
 
+#include <signal.h>
+#include <unistd.h>
+
 static void *open_number(const void *arg)
 {
     double *turns = calloc(1, sizeof(*turns));
@@ -42,6 +45,13 @@ static void die_at_20(void *state, int worker, double *values)
         _exit(3);
 }
 
+static void interrupt_at_20(void *state, int worker, double *values)
+{
+    count_turns(state, worker, values);
+    if (values[0] >= 20)
+        kill(getppid(), SIGINT);
+}
+
 static void *cannot_open(const void *arg)
 {
     leave("not here");
@@ -73,6 +83,20 @@ TEST(contest__turns_of_each_fresh_process_are_kept)
     assert_true(series->values[2] > 19 && series->values[2] < 21);
     assert_true(series->values[3] < 1); /* a new process */
     assert_string_equal(series->absent, "");
+}
+
+static int interrupted_contest(void)
+{
+    static const struct job job = {.open = open_number, .sample = interrupt_at_20};
+
+    interrupt_catch();
+    run("interrupted", &job, 1, 1, 2, 9);
+    return series_find("interrupted", "one")->count != 3;
+}
+
+TEST(contest__interrupted__turns_before_it_are_kept)
+{
+    test_in_child(interrupted_contest());
 }
 
 TEST(contest__crew__means_of_its_workers)

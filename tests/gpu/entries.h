@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Every way to open a vendor's runtime, the same for each vendor, through the public interface:
- * docs/runtimes.md has the table, tests/gpu/<vendor>/entries.c the runtimes. A runtime keeps state
- * until its process ends, so each case runs in a child, before which nothing was opened.
+ * docs/runtime-ways.md has the table, tests/gpu/<vendor>/entries.c the runtimes. A runtime keeps
+ * state until its process ends, so each case runs in a child, before which nothing was opened.
  */
 #ifndef TESTS_ENTRIES_H
 #define TESTS_ENTRIES_H

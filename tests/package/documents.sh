@@ -31,11 +31,11 @@ docs/releasing.md: gpg --verify => package_release
 docs/releasing.md: sha256sum --check => package_release
 docs/releasing.md: tar -xf => package_release
 docs/releasing.md: HMREG_RELEASE_KEY => package_release
-docs/operating.md: hmreg doctor --serve => tool_peer_hosts
-docs/operating.md: hmreg doctor --peer => tool_peer_hosts
+docs/fleets.md: hmreg doctor --serve => tool_peer_hosts
+docs/fleets.md: hmreg doctor --peer => tool_peer_hosts
 docs/man/hmreg-doctor.1.md: hmreg doctor --peer => tool_peer_hosts
 docs/man/hmreg-stats.1.md: hmreg stats 4711 => tool_stats
-docs/testing.md: LD_LIBRARY_PATH=build/dev/simulated/hsakmt => rocr_kmt
+docs/fakes.md: LD_LIBRARY_PATH=build/dev/simulated/hsakmt => rocr_kmt
 '
 
 # ---- the places -----------------------------------------------------------------------------------
@@ -85,6 +85,7 @@ make_tree() {
         examples/demo/run.sh; do
         program "$tree/$name" "$SOURCE_DIR/$name"
     done
+    program "$tree/docs/site/make" "$SOURCE_DIR/docs/site/make"
     program "$tree/.ci/package" "$SOURCE_DIR/.ci/package"
     program "$tree/build/release/bench/hmreg-bench" "$SOURCE_DIR"/bench/*.c
     program "$tree/build/release/bench/preloaded" "$SOURCE_DIR/bench/preloaded.c"

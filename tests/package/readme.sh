@@ -1,13 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# The documents: the README's program compiles, runs and prints the output that it shows; each example
-# and each block of C compiles as C11 and as C++20, and runs if it is a program; link targets exist.
-# readme.sh LIBHMREG-LOOPBACK LIBHMREG
+# The documents: the README is short, and its program moves bytes over libfabric; each example and each block of C
+# compiles as C11 and as C++20, and runs if it is a program; each page and heading that a link names is there, and
+# links lead from the index to each page.
+# readme.sh LIBHMREG-LOOPBACK LIBHMREG [LIBHMREG-OFI]
 . "$(dirname "$0")/cases.sh"
 . "$(dirname "$0")/code.sh"
 
-libraries=("$@")
+libraries=("${@:1:2}") ofi=${3-}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -18,9 +19,30 @@ builds() { # FILE OUTPUT
         "${sanitize[@]}" -o "$2" "$1" "${libraries[@]}" "${folders[@]/#/-Wl,-rpath,}"
 }
 
-example_compiles() {
-    awk '/^```c$/ { code = 1; next } /^```/ && code { exit } code' "$SOURCE_DIR/README.md" >"$work/readme.c"
-    [[ $(wc -l <"$work/readme.c") -ge 20 ]] && builds "$work/readme.c" "$work/readme"
+# Of the README: each block of a kind, with all its lines but the empty ones.
+blocks() { # KIND
+    awk -v kind="$1" '$0 == "```" kind { code = 1; next } /^```/ { code = 0 } code && NF' "$SOURCE_DIR/README.md"
+}
+
+programs_are_short() {
+    awk '/^```(c|python)$/ { lines = 1; ++found; next } /^```/ { lines = 0 } lines && NF && ++lines > 16 { long = 1 }
+         END { exit long || found < 3 }' "$SOURCE_DIR/README.md"
+}
+
+is_short() {
+    (($(wc -w <"$SOURCE_DIR/README.md") <= 900))
+}
+
+# Both functions of the README, each the other's peer, over libfabric's tcp.
+program_moves_bytes() {
+    local sanitize=() flags
+    [[ $SANITIZE ]] && sanitize=("-fsanitize=$SANITIZE")
+    read -ra flags < <(pkg-config --cflags --libs libfabric)
+    blocks c >"$work/readme_program.h"
+    "$CC" -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror "-I$SOURCE_DIR/include" "-I$BUILD_DIR/include" "-I$SOURCE_DIR" \
+        "-I$work" "${sanitize[@]}" -o "$work/program" "$SOURCE_DIR/tests/package/documents/readme.c" \
+        "$SOURCE_DIR/examples/common/endpoint.c" "$ofi" "${libraries[1]}" "${flags[@]}" \
+        "-Wl,-rpath,${ofi%/*}:${libraries[1]%/*}" && "$work/program"
 }
 
 # A whole program, which needs no more than loopback.
@@ -77,15 +99,17 @@ check_blocks() {
     done < <(documents | grep -v /man/)
 }
 
-# What it is, one command, and a picture of a buffer's path.
+# What it is, what never ran on hardware, two commands, and a picture of a buffer's path.
 first_screen() {
     local screen
     screen=$(head -n 30 "$SOURCE_DIR/README.md")
-    [[ $screen == *'hmreg is a C library'*$'```sh\n./run demo\n```'*'+-- device memory'*'region  GPUDirect'* ]]
+    [[ $screen == *'hmreg is a C library'*'Never run on hardware'*$'```sh\n./run demo '*$'\n./run test '*'+-- device memory'*'region  GPUDirect'* ]]
 }
 
-example_says_hello() {
-    [[ $("$work/readme") == hello ]]
+# The first program of docs/start.md.
+first_program_says_hello() {
+    awk '/^```c$/ { code = 1; next } /^```/ && code { exit } code' "$SOURCE_DIR/docs/start.md" >"$work/first.c"
+    builds "$work/first.c" "$work/first" && [[ $("$work/first") == hello ]]
 }
 
 documents() {
@@ -98,17 +122,56 @@ no_example_asks_for_all_rights() {
         grep -v 'hmreg-constants.7.md\|which few callers need'
 }
 
+# DOCUMENT and TARGET of each link in the tree: a file with or without a heading, or a heading of the document itself.
+links() {
+    find "$SOURCE_DIR" \( -name build -o -name '.?*' \) -prune -o -name '*.md' -print |
+        xargs grep -oE '\]\([^):]+\)' /dev/null | sed -E 's/:\]\(/ /; s/\)$//'
+}
+
+# A document's headings, as GitHub writes them in links.
+headings() { # DOCUMENT
+    awk '/^ *```/ { fenced = !fenced } !fenced && /^#/' "$1" | sed -E 's/^#+ +//; s/\[([^]]*)\]\([^)]*\)/\1/g' |
+        tr '[:upper:]' '[:lower:]' | sed -E 's/[^a-z0-9 _-]//g; s/ /-/g'
+}
+
 links_lead_somewhere() {
-    local document link bad=0 found=0
+    local document link file bad=0 found=0
+    local -A known=()
+    while read -r document link; do
+        ((++found))
+        file=${document%/*}/${link%%#*}
+        [[ $link != '#'* ]] || file=$document
+        [[ -e $file ]] || { echo "${document#"$SOURCE_DIR"/}: no file $link" && bad=1; }
+        [[ $link == *.md#* || $link == '#'* ]] && [[ -f $file ]] || continue
+        [[ ${known[$file]-} ]] || known[$file]=$'\n'$(headings "$file")$'\n'
+        [[ ${known[$file]} == *$'\n'${link#*#}$'\n'* ]] ||
+            { echo "${document#"$SOURCE_DIR"/}: no heading $link" && bad=1; }
+    done < <(links)
+    ((found > 100 && !bad))
+}
+
+# From docs/README.md; the pages of the manual are reached by the overview, which names each.
+links_reach_each_page() {
+    local document link bad=0
+    local -A reached=(["$(readlink -f "$SOURCE_DIR/docs/README.md")"]=1)
+    while read -r document link; do
+        reached[$(readlink -f "${document%/*}/${link%%#*}")]=1
+    done < <(links | grep "^$SOURCE_DIR/docs/README.md ")
     while read -r document; do
-        while read -r link; do
-            ((++found))
-            [[ -e ${document%/*}/${link%%#*} ]] && continue
-            echo "${document#"$SOURCE_DIR"/}: no file $link"
-            bad=1
-        done < <(grep -oE '\]\([^):]+\)' "$document" | sed 's/^](//; s/)$//' | grep -v '^#')
-    done < <(documents)
-    ((found > 5 && !bad))
+        [[ $document != */man/* ]] || continue
+        [[ ${reached[$document]-} ]] || { echo "docs/README.md does not lead to ${document#"$SOURCE_DIR"/}" && bad=1; }
+    done < <(find "$(readlink -f "$SOURCE_DIR/docs")" -name '*.md')
+    grep -q 'man/hmreg.7.md' "$SOURCE_DIR/docs/README.md" && ((${#reached[@]} > 20 && !bad))
+}
+
+manual_names_each_page() {
+    local page name bad=0
+    for page in "$SOURCE_DIR"/docs/man/*.md; do
+        name=${page##*/} name=${name%.md}
+        grep -qwF -- "${name%.*}" "$SOURCE_DIR"/docs/man/hmreg.[17].md "$SOURCE_DIR/docs/README.md" ||
+            { echo "neither hmreg(7) nor hmreg(1) names $name" && bad=1; }
+    done
+    ((!bad))
 }
 
 # Folders and sources that documents name in code spans.
@@ -126,12 +189,20 @@ named_files_exist() {
     ((found > 20 && !bad))
 }
 
-check readme__first_screen__what_it_is_a_command_and_a_picture first_screen
-check readme__example_compiles example_compiles
-check readme__example_says_hello example_says_hello
+check readme__first_screen__what_it_is_two_commands_and_a_picture first_screen
+check readme__at_most_900_words is_short
+check readme__programs__at_most_15_lines programs_are_short
+if [[ $ofi ]]; then
+    check readme__program__moves_bytes_over_libfabric program_moves_bytes
+else
+    skip readme__program__moves_bytes_over_libfabric "this build is without ofi"
+fi
+check documents__first_program__says_hello first_program_says_hello
 check_examples
 check_blocks
 check documents__rights__are_those_needed no_example_asks_for_all_rights
 check documents__links_lead_somewhere links_lead_somewhere
+check documents__links__reach_each_page links_reach_each_page
+check documents__manual__names_each_page manual_names_each_page
 check documents__named_files_exist named_files_exist
 finish

@@ -195,7 +195,7 @@ targets_are_whole() {
     echo "$targets"
     diff <(echo "$targets") <(ls "$fuzz/corpus") &&
         diff <(echo "$targets") <(sed -nE 's/^ *hmreg_fuzz_target\(([a-z_]+) .*/\1/p' "$fuzz/CMakeLists.txt" | sort) &&
-        [[ $(grep -cE "^\| \`(${targets//$'\n'/|})\` " "$SOURCE_DIR/docs/testing.md") == $(wc -l <<<"$targets") ]]
+        [[ $(grep -cE "^\| \`(${targets//$'\n'/|})\` " "$SOURCE_DIR/docs/fuzzing.md") == $(wc -l <<<"$targets") ]]
 }
 
 # Its table names files of the tree, which here has none of them.

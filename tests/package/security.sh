@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# docs/security.md says what the sources say: each of its numbers is in the table below, beside the place
-# in the sources that it comes from, is the version of a kernel or a library, or was measured.
-# Each test that it names is run. And the command writes to stderr by print_error() only.
+# docs/security.md and security-tools.md say what the sources say: each of their numbers is in the table below, beside
+# the place in the sources that it comes from, is the version of a kernel or a library, or was measured.
+# Each test that they name is run. And the command writes to stderr by print_error() only.
 . "$(dirname "$0")/cases.sh"
-document=$SOURCE_DIR/docs/security.md
+documents=("$SOURCE_DIR"/docs/security{,-tools}.md)
 
 # Words of the document | file | what the file has, a regular expression
 numbers="
@@ -37,12 +37,12 @@ mode 0700, so that no user|.ci/on|chmod 700
 
 # The document in one line, without names of tests, sources, calls and processors.
 words_of() {
-    sed -E '1d; s/`[^`]*`//g; s/\]\([^)]*\)/]/g' "$document" | tr -s '\n ' ' ' |
+    sed -sE '1d; s/`[^`]*`//g; s/\]\([^)]*\)/]/g' "${documents[@]}" | tr -s '\n ' ' ' |
         sed -E 's/[a-z_]+\([1-9]\)//g; s/x86-64|arm64|UTF-8//g'
 }
 
 is_so() { # WORDS FILE PATTERN
-    [[ $(words_of) == *"$1"* ]] || { echo "$document does not say \"$1\""; return 1; }
+    [[ $(words_of) == *"$1"* ]] || { echo "no page says \"$1\""; return 1; }
     grep -qE -- "$3" "$SOURCE_DIR/$2" || { echo "$2 has no line like $3"; return 1; }
 }
 
@@ -59,7 +59,7 @@ no_other_number() {
 
 tests_are_run() {
     local name bad=0
-    for name in $(grep -oE '`(fault|tool|unit|conformance|package|cuda|kfi)_[a-z_]+(:[a-z0-9_]+)?`' "$document" | tr -d '\`' |
+    for name in $(grep -ohE '`(fault|tool|unit|conformance|package|cuda|kfi)_[a-z_]+(:[a-z0-9_]+)?`' "${documents[@]}" | tr -d '\`' |
         sort -u); do
         case $name in
         *:*) grep -qrE "^(TEST|TEST_FIRST|CASE|REFUSED_CASE)\(${name#*:}\)" "$SOURCE_DIR/tests" || { echo "no test is $name" && bad=1; } ;;

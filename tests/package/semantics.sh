@@ -7,9 +7,9 @@
 . "$(dirname "$0")/cases.sh"
 
 promises=$SOURCE_DIR/docs/semantics.md
-kinds=$SOURCE_DIR/docs/memory-kinds.md
-rules=$SOURCE_DIR/docs/testing.md
-runtimes=$SOURCE_DIR/docs/runtimes.md
+kinds=("$SOURCE_DIR"/docs/memory-*.md)
+rules=$SOURCE_DIR/docs/rules.md
+ways=$SOURCE_DIR/docs/runtime-ways.md
 errors=$SOURCE_DIR/tests/conformance/errors.txt
 
 sources_of() { # PROGRAM
@@ -27,10 +27,10 @@ is_run() { # PROGRAM:CASE
     grep -qE "^(TEST|TEST_FIRST|(REFUSED_)?CASE)\(${1#*:}\)" "${files[@]}" || { echo "$1: no TEST(${1#*:})"; return 1; }
 }
 
-all_are_run() { # FILE
+all_are_run() { # FILE...
     local named name bad=0
-    named=$(grep -oE '\b[a-z]+_[a-z_]+:[a-z0-9_]+__[a-z0-9_]+' "$1" | sort -u)
-    [[ $named ]] || { echo "no test is named in $1"; return 1; }
+    named=$(grep -ohE '\b[a-z]+_[a-z_]+:[a-z0-9_]+__[a-z0-9_]+' "$@" | sort -u)
+    [[ $named ]] || { echo "no test is named in $*"; return 1; }
     for name in $named; do
         is_run "$name" || bad=1
     done
@@ -53,14 +53,14 @@ kinds_have_tests() {
         /^\|---/ || /^\| *(kind|circumstance) / { next }
         /^\|/ { ++rows }
         /^\|/ && $(NF - 1) !~ /:[a-z0-9_]+__/ { print FILENAME ":" FNR ": " $2; bad = 1 }
-        END { exit bad || rows < 50 }' "$kinds"
+        END { exit bad || rows < 50 }' "${kinds[@]}"
 }
 
 kinds_have_rows() {
     local name bad=0
     for name in $(grep -ohE 'TEST\(kind__[a-z0-9_]+\)' "$SOURCE_DIR"/tests/gpu/*/*.c |
         sed 's/TEST(\(.*\))/\1/'); do
-        grep -q ":$name\b" "$kinds" || { echo "no row names $name"; bad=1; }
+        grep -q ":$name\b" "${kinds[@]}" || { echo "no row names $name"; bad=1; }
     done
     return $bad
 }
@@ -75,7 +75,7 @@ cells_of_entries() {
         /^\| way in / { for (i = 3; i < NF - 1; i++) runtime[i] = bare($i); next }
         { for (i = 3; i < NF - 1; i++)
               if ($i ~ /[A-Za-z]/) print program ":" runtime[i] "__" bare($(NF - 1)) }
-    ' "$runtimes" | sort
+    ' "$ways" | sort
 }
 
 tests_of_entries() {
@@ -156,12 +156,12 @@ tests_name_their_errors() {
 check semantics__tests_of_the_promises__exist all_are_run "$promises"
 check semantics__each_promise__has_a_proof rows_have_proofs
 check rules__tests__exist all_are_run "$rules"
-check kinds__tests_of_the_table__exist all_are_run "$kinds"
+check kinds__tests_of_the_table__exist all_are_run "${kinds[@]}"
 check kinds__each_row__has_a_test kinds_have_tests
 check kinds__each_test_of_a_kind__has_a_row kinds_have_rows
 check runtimes__each_cell_of_the_tables__is_a_test_and_each_test_a_cell entries_are_cells
 check runtimes__each_column_of_the_tables__is_run runtimes_of_entries_are_run
-check runtimes__tests_of_the_table__exist all_are_run "$runtimes"
+check runtimes__tests_of_the_table__exist all_are_run "$ways" "$SOURCE_DIR/docs/runtimes.md"
 check hibernate__tests_of_the_table__exist all_are_run "$SOURCE_DIR/docs/hibernate.md"
 # One program, named twice; two programs; none.
 alone_counts_programs() {

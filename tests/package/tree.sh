@@ -138,6 +138,45 @@ subject_is_short() {
     ((${#subject} <= 72))
 }
 
+# Commits from here on have a body, unless they change at most 20 lines. A shallow clone may not have the commit.
+bodies_since=5d46d055
+
+# HASH of each commit since another one that changes more than 20 lines and has no body.
+commits_without_body() { # CLONE HASH
+    git -C "$1" log --no-merges --shortstat --format='commit %h%n%w(0,1,1)%b' "$2..HEAD" | awk '
+        /^commit / { commit = $2; body = 0; next }
+        /^ [0-9]+ files? changed/ { if (!body && $4 + $6 > 20) print commit; next }
+        /[^ ]/ { body = 1 }'
+}
+
+commits_say_why() {
+    local found=''
+    [[ ! -e .git ]] || ! git cat-file -e "$bodies_since^{commit}" 2>/dev/null || found=$(commits_without_body . $bodies_since)
+    printf '%s' "${found:+no body says why: $found}"
+    [[ ! $found ]]
+}
+
+# A commit of 30 lines with a body, one of few lines without, and one of 30 without.
+long_commit_without_body_is_found() {
+    local clone found
+    clone=$(mktemp -d)
+    git -C "$clone" init -q
+    commit() { # LINES MESSAGE
+        seq "$1" >>"$clone/file"
+        git -C "$clone" add file
+        git -C "$clone" -c user.name=test -c user.email=test@localhost commit -q -m "$2"
+    }
+    commit 1 first
+    commit 30 $'with\n\nbody'
+    commit 5 short
+    commit 30 long
+    found=$(commits_without_body "$clone" HEAD~3)
+    [[ $found && $found == "$(git -C "$clone" log -1 --format=%h)" ]]
+    local status=$?
+    rm -rf "$clone"
+    return $status
+}
+
 some() {
     local count
     count=$(text_files | wc -l)
@@ -153,4 +192,6 @@ check tree__libraries_read_the_environment_safely environment_is_read_safely
 check tree__no_package_archive_is_named no_package_archive_is_named
 check tree__no_source_above_800_lines short
 check tree__newest_subject_has_at_most_72_characters subject_is_short
+check tree__commit_of_many_lines_without_body__found long_commit_without_body_is_found
+check tree__commits__have_a_body_or_few_lines commits_say_why
 finish

@@ -64,7 +64,6 @@ named='preload tools hmem providers kernel affinity bench core/patch core/monito
 
 # FILE: the exact words that are right there, and why. FILE may be a pattern.
 excepted='
-docs/testing.md: nobody, UCX => the user of that name
 *: user nobody => likewise
 tests/gpu/ze/export.c: whence => the parameter of lseek(2)
 tests/package/words.sh: => the lists and their tests
@@ -73,7 +72,7 @@ tests/package/words.sh: => the lists and their tests
 # Not the figures of a run: they quote the messages of the revision that was measured.
 everything() {
     find core hmem kernel preload providers simulated tools include docs bench examples tests cmake debian README.md CONTRIBUTING.md run \
-        -path docs/performance -prune -o -type f -print
+        -path docs/performance/figures.md -prune -o -type f -print
 }
 
 # Headers, the manual, and the command, whose texts are in its code.

@@ -29,18 +29,6 @@ class Documents(unittest.TestCase):
         self.assertEqual(printed(transfer), "bytearray(b'hello') 1\n")
         self.assertIn("it must have", printed(error))
 
-    def test_readme(self):
-        code, = blocks("README.md")
-        self.assertLessEqual(len(code.splitlines()), 15)
-        names, buffer = {}, bytearray(100)
-        exec(code, names)
-        with hmreg.open() as lib, lib.loopback() as domain:
-            def serve(token):
-                with domain.open_remote(token) as remote:
-                    remote.write(b"peer")
-            names["share"](domain, buffer, serve)
-        self.assertEqual(buffer[:4], b"peer")
-
     def test_docstring(self):
         sent = []
         code = re.search(r"\n    with .*?\n\n", hmreg.__doc__, re.S).group().replace("\n    ", "\n")

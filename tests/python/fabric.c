@@ -6,6 +6,8 @@
 
 #pragma GCC visibility push(default)
 int fabric_open(const char *provider, void **domain, void **info);
+/* Writes len bytes to the endpoint itself. */
+int fabric_write(uint64_t local, size_t len, uint64_t desc, uint64_t addr, uint64_t key);
 void fabric_close(void);
 #pragma GCC visibility pop
 
@@ -19,6 +21,15 @@ int fabric_open(const char *provider, void **domain, void **info)
     *domain = endpoint.domain;
     *info = endpoint.info;
     return rc;
+}
+
+int fabric_write(uint64_t local, size_t len, uint64_t desc, uint64_t addr, uint64_t key)
+{
+    int rc = endpoint_connect_self(&endpoint);
+
+    return rc ? rc
+              : endpoint_write(&endpoint, (const void *)(uintptr_t)local, len,
+                               (void *)(uintptr_t)desc, addr, key);
 }
 
 void fabric_close(void)

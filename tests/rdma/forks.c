@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * The kernel copies pinned pages for a forked child: idle regions are given back before. With a
- * number of MiB in MEASURE the program measures instead (docs/threading.md has the table). */
+ * number of MiB in MEASURE the program measures instead (docs/fork.md has the table). */
 #include "tests/rdma/bench.h"
 #include "tests/support/test.h"
 

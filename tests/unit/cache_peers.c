@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Mistakes of other registration caches, one test each; docs/cache.md has the list, with those that
- * are tested elsewhere.
+ * Mistakes of other registration caches, one test each; docs/cache-proof.md has the list, with
+ * those that are tested elsewhere.
  */
 #include "tests/support/cache_fixture.h"
 #include "tests/support/queries.h"

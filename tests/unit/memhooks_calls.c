@@ -453,7 +453,7 @@ static int find_libcs_text(struct dl_phdr_info *file, size_t size, void *arg)
     return 0;
 }
 
-/* docs/monitors.md says so: a hooked call comes from a stub, for whatever looks at its address. */
+/* docs/memhooks.md says so: a hooked call comes from a stub, for whatever looks at its address. */
 static int with_libc_allowed(void)
 {
     struct sigaction action = {.sa_sigaction = on_dispatch, .sa_flags = SA_SIGINFO};

@@ -437,7 +437,7 @@ static void get_many(const char *provider, int full_code)
     munmap(pages, 40 << 12);
 }
 
-/* Each row of libfabric in docs/operating.md; verbs passes on what the driver says. */
+/* Each row of libfabric in docs/limits.md; verbs passes on what the driver says. */
 TEST(get__fabric_is_full__in_each_providers_words)
 {
     static const struct {

@@ -386,7 +386,7 @@ static void get_many(uint32_t vendor, int errnum)
     munmap(pages, 40 << 12);
 }
 
-/* Each row of docs/operating.md. */
+/* Each row of docs/limits.md. */
 TEST(get__device_is_full__in_each_drivers_words)
 {
     static const struct {

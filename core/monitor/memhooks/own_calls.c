@@ -57,7 +57,7 @@ struct search {
 
 /* ---- files that change only what they have mapped themselves ------------------------------- */
 
-/* Files whose own calls change only memory that no application registers (docs/monitors.md). */
+/* Files whose own calls change only memory that no application registers (docs/raw-calls.md). */
 static const char *const names_of_such[] = {
     /* rings, rings of buffers' descriptors; programs that contain liburing */
     "liburing", "ceph-osd", "ceph-bluestore-tool", "ceph-objectstore-tool",

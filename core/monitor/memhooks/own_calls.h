@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Searches the code of loaded files for system calls of their own that change mappings, past every
- * hook in libc (core/patch/inlined.h says in which form). docs/monitors.md says which programs have
- * them, and what the search does not find.
+ * hook in libc (core/patch/inlined.h says in which form). docs/raw-calls.md names the programs
+ * that make them, and what the search does not find.
  *
  * Not searched: libc and the dynamic linker, whose calls are hooked; a statically linked program;
  * code that is not resident, since it would have to be read from its file; other link namespaces.
