@@ -147,6 +147,7 @@ int hmreg_domain_bind(struct hmreg_domain *domain, void *object, uint64_t flags)
                                 "complete at once, so its members take no event queue");
     if (!rc && domain_is_lost(domain))
         rc = domain_fail_lost(domain);
+    rc = rc ? rc : domain_check_awake(domain);
     return rc ? rc : domain->ops.bind_domain(domain->self, object, flags);
 }
 
@@ -254,9 +255,9 @@ int hmreg_domain_map_raw(struct hmreg_domain *domain, uint64_t base_addr, const 
     rc = rc ? rc : validate_flags(flags, 0, "flags");
     if (!rc && domain->group)
         rc = hmreg_fail(-EINVAL, "domain is a group: map the key on one of its members");
-    rc = rc ? rc : domain_check_awake(domain);
     if (!rc && domain_is_lost(domain))
         rc = domain_fail_lost(domain);
+    rc = rc ? rc : domain_check_awake(domain);
     rc = rc ? rc : use_raw(domain, base_addr, raw, size, &made);
     if (rc)
         return rc;
