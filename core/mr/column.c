@@ -30,6 +30,8 @@ static void move_registration(struct natives *from, size_t index, struct natives
     struct mr_note *note = &to->note[at], *before = &from->note[index];
     bool live = before->live;
 
+    if (before->kept) /* undone_retry() ends it where it is */
+        return;
     note->taken_key = before->taken_key;
     note->key_taken = before->key_taken;
     note->path = before->path;
@@ -46,6 +48,8 @@ static void move_column(struct natives *from, size_t member, struct natives *to,
         size_t range = member * from->ranges + i, at = other * to->ranges + i;
 
         to->iov[at] = from->iov[range];
+        if (from->parts > 1 && from->note[member * from->parts + i].kept)
+            continue;
         to->mappings[at] = from->mappings[range];
         from->mappings[range] = (struct mapping){0};
     }
@@ -53,6 +57,16 @@ static void move_column(struct natives *from, size_t member, struct natives *to,
         move_registration(from, member * from->parts + i, to, other * to->parts + i);
     natives_set_domain(to, other, from->rail[member].domain);
     natives_set_domain(from, member, NULL);
+}
+
+/* Is a registration still to be ended, for which there was no memory to move it out? */
+static bool has_kept(const struct natives *natives, size_t member)
+{
+    bool kept = false;
+
+    for (size_t i = 0; i < natives->parts; i++)
+        kept |= natives->note[member * natives->parts + i].kept;
+    return kept;
 }
 
 static bool has_live(const struct natives *natives, size_t member)
@@ -172,7 +186,7 @@ static bool is_wanted(const struct group *group, const struct natives *natives, 
     const struct mr_rail *rail = &natives->rail[member];
 
     return rail->withdrawn && !rail->domain && rail->tried != group->about[member].replaced &&
-           !(atomic_load(&group->withdrawn) & BIT(member));
+           !(atomic_load(&group->withdrawn) & BIT(member)) && !has_kept(natives, member);
 }
 
 /* With the lock held: members that are outdated, and, in *wanted, that are wanted. Who suspends a

@@ -36,6 +36,7 @@ struct mr_note {
     uint8_t path, way;    /* enum hmreg_path, enum hmreg_way */
     bool key_taken;
     atomic_bool live; /* it is registered. Release: a thread that sees it sees its keys */
+    atomic_bool kept; /* it is in the list of undone_retry() */
 };
 
 /* What a region has for each member of its domain; a domain that is no group is its own member 0.

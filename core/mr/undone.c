@@ -37,10 +37,16 @@ void native_hide(struct hmreg_mr_keys *made)
     *made = hidden;
 }
 
+/* The first of a registration's ranges. *count: how many these are. */
+static size_t first_mapping(const struct natives *natives, size_t index, size_t *count)
+{
+    *count = natives->parts > 1 ? 1 : natives->ranges;
+    return index / natives->parts * natives->ranges + index % natives->parts;
+}
+
 static void unmap(struct natives *natives, size_t index)
 {
-    size_t member = index / natives->parts, count = natives->parts > 1 ? 1 : natives->ranges;
-    size_t first = member * natives->ranges + index % natives->parts;
+    size_t count, first = first_mapping(natives, index, &count);
 
     for (size_t i = 0; natives->mappings && i < count; i++)
         mapping_close(&natives->mappings[first + i]);
@@ -119,15 +125,50 @@ static struct mr_note *take(struct undone *undone)
     return note;
 }
 
-void undone_keep(struct natives *natives, size_t index, struct hmreg_domain *domain)
+/* Moves a registration of a group's region to natives of its own, since another member may come in
+ * the place of its member. NULL: no memory. */
+static struct natives *move_out(struct natives *natives, size_t index)
+{
+    struct mr_note *note = &natives->note[index];
+    size_t count, first = first_mapping(natives, index, &count);
+    struct natives *own = natives_new(1, 1, &natives->iov[first], count);
+
+    if (!own)
+        return NULL;
+    *own->made = natives->made[index];
+    own->note->key_taken = note->key_taken;
+    own->note->taken_key = note->taken_key;
+    for (size_t i = 0; i < count; i++) {
+        own->mappings[i] = natives->mappings[first + i];
+        natives->mappings[first + i] = (struct mapping){0};
+    }
+    note->live = false;
+    natives->made[index] = MR_NONE;
+    return own;
+}
+
+static void keep(struct natives *natives, size_t index, struct hmreg_domain *domain)
 {
     struct mr_note *note = &natives->note[index];
 
     note->live = false;
+    note->kept = true;
     native_hide(&natives->made[index]);
     atomic_fetch_add(&natives->users, 1);
     atomic_fetch_add(&domain->undone.count, 1);
     append(&domain->undone, note);
+}
+
+void undone_keep(struct natives *natives, size_t index, struct hmreg_domain *domain)
+{
+    struct natives *own = natives->members > 1 ? move_out(natives, index) : NULL;
+
+    if (own)
+        keep(own, 0, domain);
+    else
+        keep(natives, index, domain);
+    if (own)
+        natives_leave(own);
 }
 
 /* False: there is none. */
@@ -144,6 +185,7 @@ static bool try_one(struct hmreg_domain *domain)
         append(undone, note);
         return true;
     }
+    note->kept = false;
     natives_leave(natives);
     atomic_fetch_sub(&undone->count, 1);
     return true;
