@@ -41,8 +41,7 @@ static uint8_t *map_at(uintptr_t address)
     void *made = mmap((void *)address, size, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 
-    if (made != MAP_FAILED && made != (void *)address) { /* an older kernel took the address as a
-                                                          * hint */
+    if (made != MAP_FAILED && made != (void *)address) { /* to an older kernel it was a hint */
         munmap(made, size);
         made = MAP_FAILED;
     }

@@ -12,10 +12,9 @@
  * Calls newer than the first libibverbs of this ABI (ibv_reg_dmabuf_mr(), ibv_reg_mr_ex()) are
  * looked up at run time and used if the loaded libibverbs has them.
  *
- * Fork: this provider calls nothing. Unless the kernel copies pinned pages for a child
- * (ibv_is_fork_initialized() returns IBV_FORK_UNNEEDED), a program that forks must call
- * ibv_fork_init() before anything in it registers memory. A library must not: called after other
- * registrations, it would corrupt the page accounting that libibverbs then begins.
+ * Fork: this provider calls nothing. Unless ibv_is_fork_initialized() returns IBV_FORK_UNNEEDED,
+ * a program that forks must call ibv_fork_init() before its first registration: later the call
+ * corrupts the accounting of libibverbs, so a library must not call it.
  */
 #include "core/base/device_folder.h"
 #include "core/base/error.h"
@@ -422,8 +421,7 @@ static int check_paging(const struct provider_request *req)
                       req->options.on_demand, hmreg_iface_name(req->iface));
 }
 
-/* The device maps whole pages, so the address and the memory, or its offset in the dmabuf, must
- * agree in their offset within a page. */
+/* The device maps whole pages: the address and the memory must have one offset within a page. */
 static int check_offset(const struct provider_request *req, struct hmreg_reason *why)
 {
     uint64_t addr = address_of(req), page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -563,8 +561,7 @@ static int ask_device(const struct verbs *verbs)
     return errno == EBADF ? 0 : errno ? errno : EIO;
 }
 
-/* Selects the call that imports dmabufs: the newer one if libibverbs or the driver lacks the older.
- * Returns 0 or the probe's errno. */
+/* Selects the call that imports dmabufs, the older where it works. 0, or the probe's errno. */
 static int probe_dmabuf(struct verbs *verbs)
 {
     int errnum = verbs->reg_dmabuf ? ask_device(verbs) : ENOSYS;
@@ -717,8 +714,7 @@ static struct verbs *new_verbs(struct hmreg *lib, struct ibv_pd *pd,
     return verbs;
 }
 
-/* Fails if the domain asks for atomics that the device lacks, since requested rights are never
- * dropped. */
+/* Requested rights are never dropped: fails if the device lacks the domain's atomics. */
 static int check_atomics(const struct ibv_pd *pd, const struct ibv_device_attr *limits,
                          uint32_t asked)
 {
@@ -764,8 +760,7 @@ static int make(struct hmreg *lib, struct ibv_pd *pd, uint32_t asked, struct pro
     return 0;
 }
 
-/* hmreg_domain_create() rejects a config too short to have flags, and flags that it does not know.
- */
+/* hmreg_domain_create() rejects a config that is too short, and unknown flags. */
 static uint32_t flags_of(const struct hmreg_domain_config *config)
 {
     bool has = config && config->size >= offsetof(struct hmreg_domain_config, order);

@@ -493,8 +493,6 @@ static bool hangs_at(int what, unsigned nth)
         ;
     happened = atomic_load(&is_stuck);
     snprintf(doing, sizeof(doing), "%s", run.thread.doing ? run.thread.doing : "open");
-    if (happened && what == IS_GROUP && is_suspending(&run.thread))
-        let_go(); /* whose turn a withdrawal waits for */
     alarm(60);
     lose(&run);
     if (atomic_load(&is_stuck))

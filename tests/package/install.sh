@@ -95,7 +95,7 @@ names_no_place() {
 
 headers_are_those_of_components() {
     local expected
-    expected=$(printf '%s.h\n' hmreg cache group job lost plan region remote suspend table version $COMPONENTS)
+    expected=$(printf '%s.h\n' hmreg cache group hibernate job lost plan region remote suspend table version $COMPONENTS)
     diff <(printf '%s\n' "$expected" hmreg.hpp | sort) <(ls "$prefix/include/hmreg" | sort)
 }
 
