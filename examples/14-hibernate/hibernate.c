@@ -257,7 +257,7 @@ static int close_all(struct owner *owner)
 int main(int argc, char **argv)
 {
     static struct owner owner;
-    char text[600] = "";
+    char text[800] = "";
     int rc;
 
     if (argc != 3) {
