@@ -139,7 +139,7 @@ subject_is_short() {
 }
 
 # Commits from here on have a body, unless they change at most 20 lines. A shallow clone may not have the commit.
-bodies_since=e61eea67
+bodies_since=ea772ef5
 
 # HASH of each commit since another one that changes more than 20 lines and has no body.
 commits_without_body() { # CLONE HASH

@@ -350,7 +350,7 @@ TEST(kind__mappings_of_two_makes__composite)
 
     reserved.prop[1].handle_types = 1;
     grow(&reserved, 2);
-    kind = composite_kind(&reserved, "same properties");
+    kind = composite_kind(&reserved, "differ in device or properties");
     kind.exportable = false;
     check_reuse(&kind, renew_last, &reserved);
     reserved_end(&reserved);
@@ -364,7 +364,7 @@ TEST(kind__a_mapping_without_gpudirect_among_others__refused)
 
     reserved.prop[1].gpudirect = 0;
     grow(&reserved, 3);
-    kind = composite_kind(&reserved, "same properties");
+    kind = composite_kind(&reserved, "differ in device or properties");
     kind.exportable = false;
     kind.path = HMREG_PATH_NONE;
     kind.refusal = "gpuDirectRDMACapable";
