@@ -609,7 +609,7 @@ static int make(struct fid_domain *domain, const struct fi_info *info, bool asyn
                 struct provider_caps *caps, struct ofi **out)
 {
     struct ofi *ofi;
-    uint32_t mr_mode;
+    uint32_t mr_mode = 0;
     int rc = check_arguments(domain, info);
 
     rc = rc ? rc : translate_mode(info, &mr_mode);
