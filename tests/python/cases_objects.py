@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-import collections
 import pickle
 
 import hmreg
-from common import BOTH, LEN, Case, Gate
+from common import BOTH, LEN, Case
 
 
 class Objects(Case):
@@ -131,13 +130,6 @@ class Objects(Case):
             with self.assertRaises(TypeError):
                 remote.write(b"y", 0, target)
         self.assertEqual(target[:2], b"x\0")
-
-    def test_object_with_a_domain_may_be_a_tuple(self):
-        gate = Gate(open=1)
-        pair = collections.namedtuple("Pair", "pd other")(gate.pd, None)
-        with self.lib.verbs(pair) as domain, domain.get(bytearray(LEN), BOTH) as region:
-            rail, = domain.open_rails(region.pack())
-            rail.close()
 
     def test_closing_twice_has_no_effect(self):
         region = self.domain.get(bytearray(LEN), BOTH)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """Calls that wait give up the GIL; objects in use are not closed; threads, and the garbage collector among them."""
+import collections
 import errno
 import gc
 import os
@@ -84,6 +85,13 @@ class Waiting(Case):
         self.gate.open = 1
         thread.join()
         target.clear()
+
+    def test_object_with_a_domain_may_be_a_tuple(self):
+        gate = Gate(open=1)
+        pair = collections.namedtuple("Pair", "pd other")(gate.pd, None)
+        with self.lib.verbs(pair) as domain, domain.get(bytearray(LEN), BOTH) as region:
+            rail, = domain.open_rails(region.pack())
+            rail.close()
 
 
 class Hits(Case):
