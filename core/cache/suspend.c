@@ -104,7 +104,7 @@ static int check_patience(const struct hmreg_domain *domain, int64_t since)
         return fail_lost(domain);
     if (group_is_stuck(domain->group))
         return fail_stuck();
-    if (!group_has_lost(domain->group) || now_ns() - since < SECOND_NS)
+    if (!group_had_withdrawal(domain->group) || now_ns() - since < SECOND_NS)
         return 0;
     return hmreg_fail(-EBUSY, "another thread has been registering a region of the range for a "
                               "second, on a group of which a member was withdrawn: call again "

@@ -194,17 +194,17 @@ bool group_is_replacing(struct group *group)
     return running;
 }
 
-bool group_has_lost(struct group *group)
+bool group_had_withdrawal(struct group *group)
 {
-    bool lost = false;
+    bool had = false;
 
     if (!group)
         return false;
     pthread_mutex_lock(&group->lock);
     for (size_t i = 0; i < group->count; i++)
-        lost |= group->about[i].replaced || group->about[i].state == HMREG_MEMBER_WITHDRAWN;
+        had |= group->about[i].replaced || group->about[i].state == HMREG_MEMBER_WITHDRAWN;
     pthread_mutex_unlock(&group->lock);
-    return lost;
+    return had;
 }
 
 bool group_is_stuck(struct group *group)

@@ -58,7 +58,7 @@ int group_check_new(const struct group *group, const struct hmreg_domain *domain
 /* The domain becomes this member. -EINVAL: it has another owner. */
 int group_set_member(struct group *group, size_t member, struct hmreg_domain *domain);
 /* Was a member ever withdrawn? NULL: no. */
-bool group_has_lost(struct group *group);
+bool group_had_withdrawal(struct group *group);
 /* Does a thread register on a member that was replaced? */
 bool group_is_replacing(struct group *group);
 /* Does it, though that member was withdrawn since? It may not answer. NULL: no. */

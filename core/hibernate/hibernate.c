@@ -74,7 +74,14 @@ static int check_entry(struct hmreg_mr *entry, const struct origin *origin, void
 static int check_set(struct cache_set *set, void *context)
 {
     struct visit visit = {.call = check_entry, .context = set, .shares = true};
+    struct group *group = set->domain->group;
     int rc = check_objects(set->domain);
+
+    if (!rc && group && group_is_replacing(group))
+        rc = hmreg_fail(-EBUSY,
+                        "the group on %s: a member is being replaced: wait until "
+                        "hmreg_group_query() says that it is present",
+                        name_of(set->domain));
 
     return rc ? rc : visit_entries(set, &visit);
 }

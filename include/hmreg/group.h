@@ -105,9 +105,13 @@ enum hmreg_member_state {
  * other members. What is registered on the member ends at once for cached regions without a
  * holder; of explicit ones at hmreg_mr_close(); of held cached ones after their last put, at the
  * next hmreg_domain_progress() of the group, replacement or withdrawal, or within ten seconds by
- * the library's thread. Before those the caller's transfers on the member have ended. Again: goes
- * on with what was not done. why: a reason for people, which is copied. Any thread; no other thread
- * is waited for, and regions that others register are without the member when they have them.
+ * the library's thread; where a member's fabric permits one thread at a time, only at these calls.
+ * Call hmreg_mr_close() and the last hmreg_mr_put() when your transfers on the member have ended.
+ * A second call goes on with the regions that the first one could not change (-ENOMEM). why: a
+ * reason for people, which is copied. Any thread. The call waits for no other thread, but
+ * deregisters idle cached regions on the calling one: of a NIC that may not answer say
+ * hmreg_domain_lost(), which withdraws it too. Regions that others register are without the member
+ * when they have them.
  * -EINVAL: an argument is NULL, group is no group, or has no such member. -ENOMEM: some regions
  * still have the rail; call again.
  */
@@ -121,15 +125,15 @@ int hmreg_group_withdraw(struct hmreg_domain *group, size_t member, const char *
  * does not wait: it returns the region with the rails that it has by then. A region on which the
  * registration fails does without it until the next replacement, and hmreg_mr_rail() says why; so
  * does a region of a caller's dmabuf (-EINVAL), and one that is bound to an endpoint (-EOPNOTSUPP).
- * Suspended regions get the rail at hmreg_resume(). Meanwhile hmreg_mr_close() of the one region in
- * work and hmreg_suspend() of its memory wait; once the member is withdrawn again or its domain
- * lost, they return -EBUSY until its fabric returns. hmreg_domain_close() of the group is -EBUSY.
- * With HMREG_GROUP_OWNS_MEMBERS the group owns the new member, and the old one is the caller's
- * again. The old one can be closed once nothing is registered on it for the group. Any thread.
- * -EINVAL: an argument is NULL, group is no group or has no such member, the member was not
- * withdrawn; domain is a member already, is a group, is of another lib, has an owner, or demands
- * more or permits less than the group says of itself (hmreg_domain_query()). -EOPNOTSUPP: as
- * hmreg_group_open(). -EBUSY: a replacement in the group has not ended.
+ * Suspended regions get the rail at hmreg_resume(). Meanwhile hmreg_mr_close() of the region that
+ * the thread is registering and hmreg_suspend() of its memory wait; once the member is withdrawn
+ * again or its domain lost, they return -EBUSY until its fabric returns. hmreg_domain_close() of
+ * the group is -EBUSY. With HMREG_GROUP_OWNS_MEMBERS the group owns the new member, and the old one
+ * is the caller's again. The old one can be closed once nothing is registered on it for the group.
+ * Any thread. -EINVAL: an argument is NULL, group is no group or has no such member, the member was
+ * not withdrawn; domain is a member already, is a group, is of another lib, has an owner, or
+ * demands more or permits less than the group says of itself (hmreg_domain_query()). -EOPNOTSUPP:
+ * as hmreg_group_open(). -EBUSY: a replacement in the group has not ended.
  */
 int hmreg_group_replace(struct hmreg_domain *group, size_t member, struct hmreg_domain *domain);
 

@@ -4,7 +4,8 @@
  * the library end, so that a checkpoint (CRIU) finds none, and are made anew later, on the NICs
  * that are there then. hmreg.h's conventions hold here.
  *
- * hmreg_suspend() takes registrations from memory; hmreg_hibernate() takes them from the fabric.
+ * hmreg_suspend() deregisters one range, and the NIC stays open; hmreg_hibernate() deregisters all,
+ * so that the caller can close the NIC.
  * Both may be in force at once, and begin and end in either order: a region is registered again by
  * whichever ends last. The struct hmreg_mr of each region stays the same; its keys do not.
  */
@@ -27,23 +28,23 @@ extern "C" {
  * Until hmreg_thaw():
  *  - a region that is open or held is suspended, as by hmreg_suspend(). It keeps what it was asked
  *    for with: range, access, key and options. A cached region without a holder has ended.
- *  - calls that register, get, or need the fabric return -EAGAIN. hmreg_mr_put(),
- *    hmreg_mr_close(), hmreg_domain_close(), queries, hmreg_suspend(), hmreg_resume() and
- *    hmreg_domain_lost() work. Domains may be opened.
+ *  - calls that register, get, or need the fabric of libfabric or libibverbs return -EAGAIN.
+ *    hmreg_mr_put(), hmreg_mr_close(), hmreg_domain_close(), queries, hmreg_suspend(),
+ *    hmreg_resume() and hmreg_domain_lost() work. Domains may be opened.
  *  - hmreg calls no fabric and no vendor's runtime for regions.
  * Before the call the application ends all transfers. During it and during hmreg_thaw() other
  * threads make no calls with the library but hmreg_mr_put() and hmreg_mr_close(). Each library of
- * the process (hmreg_open()) hibernates by itself. A library that hibernates already: 0.
- * -EINVAL: lib is NULL. -ENOMEM. -EPERM: in a forked child. -EBUSY, of which the text names the
- * domain and what must be closed first: jobs, mapped keys (hmreg_domain_map_raw()), remotes and key
- * tables of a domain with HMREG_MR_RAW, objects of hmreg (memory windows, loopback's endpoints,
- * counters and queues), or a region that an endpoint or counter is bound to. -EOPNOTSUPP: a region
- * of a domain whose registrations complete in an event queue that the caller reads. After these
- * nothing has changed. -EBUSY also: a fabric does not deregister a region, which it says only when
- * asked (a memory window that the caller has bound itself), or a lost domain has not deregistered
- * all. Then the other regions are suspended, but nothing else has ended: call again, or
- * hmreg_thaw(). Any other error is a fabric's, whose registration counts as ended: the library
- * hibernates.
+ * the process (hmreg_open()) hibernates by itself. A library that hibernates already: 0. -EINVAL:
+ * lib is NULL. -ENOMEM. -EPERM: in a forked child. -EBUSY, of which the text names the domain and
+ * what must end first: a member's replacement, jobs, mapped keys (hmreg_domain_map_raw()), remotes
+ * and key tables of a domain with HMREG_MR_RAW, objects of hmreg (memory windows, loopback's
+ * endpoints, counters and queues), or a region that an endpoint or counter is bound to.
+ * -EOPNOTSUPP: a region of a domain whose registrations complete in an event queue that the caller
+ * reads. After these nothing has changed. -EBUSY also: a fabric does not deregister a region, which
+ * it says only when asked (a memory window that the caller has bound itself), or a lost domain has
+ * not deregistered all. Then the other regions are suspended, but nothing else has ended: call
+ * again, or hmreg_thaw(). Any other error is a fabric's, whose registration counts as ended: the
+ * library hibernates.
  */
 int hmreg_hibernate(struct hmreg *lib);
 

@@ -24,18 +24,18 @@ extern "C" {
  *  - its idle cached regions have ended. A region that is held or explicit ends with its last
  *    hmreg_mr_put() or its hmreg_mr_close(), by which the caller says that no work request uses it
  *    any more. These return at once.
- *  - no call of hmreg waits for the device. A thread of the domain's own ("hmreg-lost") deregisters
- *    what has ended, with its closed memory windows; with a fabric that permits one thread at a
- *    time (FI_THREAD_DOMAIN) hmreg_domain_close() does. While a call there does not return,
- *    hmreg_domain_close() returns -EBUSY.
- *  - each group that the domain is a member of goes on without it, as after
- *    hmreg_group_withdraw(), for which the call waits for no other thread.
- * Calls that began before are the exception: a thread that is in the fabric stays there, and so
- * does one that waits for its hmreg_suspend(), hmreg_resume(), hmreg_group_replace() or job. Gets
- * that wait for its registration go on. A second call, on another thread, may return while the
- * first one ends regions. why: NUL-terminated, copied, at most 255 bytes of it; NULL or empty: a
- * text of hmreg's. A domain that is lost already keeps its first reason: 0. Any thread. -EINVAL:
- * domain is NULL or a group (name its member). -EPERM: in a forked child.
+ *  - no later call but, with FI_THREAD_DOMAIN, hmreg_domain_close() waits for the device. A thread
+ *    of the domain's own ("hmreg-lost") deregisters what has ended, with its closed memory windows;
+ *    with a fabric that permits one thread at a time (FI_THREAD_DOMAIN) hmreg_domain_close() does.
+ *    While a call there does not return, hmreg_domain_close() returns -EBUSY.
+ *  - each group that the domain is a member of goes on without it, as after hmreg_group_withdraw(),
+ *    for which the call waits for no other thread.
+ * Calls that began before are the exception: a thread that is inside the fabric stays there, and so
+ * does a thread that waits until that one ends a hmreg_suspend(), hmreg_resume() or job. A get that
+ * waits for another thread's registration returns. A second call, on another thread, may return
+ * while the first one ends regions. why: NUL-terminated, copied, at most 255 bytes of it; NULL or
+ * empty: a text of hmreg's. A domain that is lost already keeps its first reason: 0. Any thread.
+ * -EINVAL: domain is NULL or a group (name its member). -EPERM: in a forked child.
  */
 int hmreg_domain_lost(struct hmreg_domain *domain, const char *why);
 

@@ -6,6 +6,7 @@
  */
 #include "tests/unit/member_fixture.h"
 
+#include <hmreg/hibernate.h>
 #include <hmreg/job.h>
 #include <hmreg/suspend.h>
 
@@ -309,6 +310,7 @@ TEST(replace__registration_hangs__suspension_and_other_groups_go_on)
     assert_ok(hmreg_group_replace(other, 0, nic_open(lib, 6)));
     assert_int_equal(nic_replaced(other, 0).done, 1);
     assert_int_equal(nic_member(group, BROKEN).state, HMREG_MEMBER_REPLACING);
+    assert_fails(hmreg_hibernate(lib), -EBUSY, "being replaced");
     sem_post(&nics[NEW].leave);
     assert_int_equal(nic_replaced(group, BROKEN).done, 1);
     assert_whole(mr);
