@@ -6,7 +6,7 @@
 #include "hmem/loader.h"
 
 #include "core/base/error.h"
-#include "core/base/process.h"
+#include "core/base/linker_list.h"
 #include "core/base/soname.h"
 
 #include <dlfcn.h>
@@ -65,21 +65,7 @@ int loader_open(const char *vendor, const char *soname, const struct loader_symb
 
 /* ---- the linker's list ------------------------------------------------------------------ */
 
-static struct process_hold reading;
 static _Atomic uint64_t known; /* the count when it was last read */
-
-typedef int reader(struct dl_phdr_info *, size_t, void *);
-
-/* False: this process was made without fork's handlers while a thread of its parent was reading the
- * list. That thread holds the linker's lock for ever. */
-static bool read_list(reader *read, void *arg)
-{
-    if (!process_hold_take(&reading))
-        return false;
-    dl_iterate_phdr(read, arg);
-    process_hold_release(&reading);
-    return true;
-}
 
 /* The linker reports the number with each library; the first one suffices. */
 static int read_count(struct dl_phdr_info *info, size_t size, void *count)
@@ -92,7 +78,7 @@ uint64_t loader_count(void)
 {
     uint64_t count = 0;
 
-    if (!read_list(read_count, &count))
+    if (linker_list_read(read_count, &count) < 0)
         return atomic_load(&known);
     atomic_store(&known, count);
     return count;
@@ -116,7 +102,7 @@ bool loader_is_loaded(const char *soname)
 {
     struct search search = {.soname = soname};
 
-    return read_list(find_soname, &search) && search.found;
+    return linker_list_read(find_soname, &search) >= 0 && search.found;
 }
 
 void *loader_find(const char *soname, const char *name, _Atomic(void *) *found)

@@ -121,6 +121,11 @@ static struct errors *find(bool make)
     return found;
 }
 
+void hmreg_error_prepare(void)
+{
+    (void)find(true);
+}
+
 /* NULL: the error was never recorded, or was replaced. */
 static struct hmreg_error *error_at(struct errors *errors, unsigned number)
 {

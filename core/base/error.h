@@ -37,6 +37,9 @@ int hmreg_refuse(struct hmreg_reason *why, int code, const char *slug, const cha
     ((void)hmreg_refuse(why, code, slug, __VA_ARGS__), (code))
 #endif
 
+/* Allocates what the thread needs to record its first error, as far as there is memory. */
+void hmreg_error_prepare(void);
+
 /* Save and restore the thread's last error around work whose failure is not the caller's. */
 void hmreg_error_save(struct hmreg_error *out);
 void hmreg_error_restore(const struct hmreg_error *saved);

@@ -7,6 +7,7 @@
 #include "core/patch/modules.h"
 
 #include "core/patch/code.h"
+#include "core/base/linker_list.h"
 #include "core/base/maps.h"
 
 #include <dlfcn.h>
@@ -158,7 +159,7 @@ bool module_text(uint64_t address, struct module_text *out)
 {
     struct text_search search = {address, out};
 
-    return dl_iterate_phdr(look_for_text, &search) == 1;
+    return linker_list_read(look_for_text, &search) == 1;
 }
 
 static int look_for_linker(struct dl_phdr_info *file, size_t size, void *arg)
@@ -196,7 +197,7 @@ __attribute__((noinline)) bool module_keep(const void *code)
     struct name_search search = {.address = (uintptr_t)code};
     void *file;
 
-    if (dl_iterate_phdr(copy_name, &search) != 1)
+    if (linker_list_read(copy_name, &search) != 1)
         return false;
     if (!search.name[0])
         return true;
@@ -288,7 +289,7 @@ bool modules_linker(struct module_text *out)
     const struct r_debug *list = getauxval(AT_BASE) ? NULL : first_list();
     struct text_search search = {list ? list->r_ldbase : getauxval(AT_BASE), out};
 
-    return search.address && dl_iterate_phdr(look_for_linker, &search) == 1;
+    return search.address && linker_list_read(look_for_linker, &search) == 1;
 }
 
 struct visit {
@@ -325,7 +326,7 @@ int modules_each(int (*look)(const struct module *module, void *arg), void *arg)
     struct visit visit = {look, arg, first_list(), 0};
 
     if (visit.first)
-        dl_iterate_phdr(visit_all, &visit);
+        (void)linker_list_read(visit_all, &visit);
     return visit.result;
 }
 
@@ -356,8 +357,8 @@ bool modules_are_settled(struct modules_count *now)
     struct settling settling = {first_list(), now, true};
 
     *now = (struct modules_count){0};
-    if (settling.first)
-        dl_iterate_phdr(find_unsettled, &settling);
+    if (settling.first && linker_list_read(find_unsettled, &settling) < 0)
+        return false;
     return settling.settled;
 }
 

@@ -167,7 +167,7 @@ check layers__each_unit_in_a_readme each_unit_in_a_readme
 check layers__contracts_know_no_core includes_only core/contract 'none'
 check layers__core_knows_no_vendor_and_no_fabric includes_only core 'kernel/counter/hmreg_counter'
 check layers__vendors_know_the_base_only includes_only hmem \
-    'core/contract/hmem|core/base/(dmabuf|error|high_fd|maps|owned_fd|process|soname|thread)|core/patch/(entry_hook|modules)'
+    'core/contract/hmem|core/base/(dmabuf|error|high_fd|linker_list|maps|owned_fd|process|soname|thread)|core/patch/(entry_hook|modules)'
 check layers__fabrics_know_errors_only includes_only providers \
     'core/contract/provider|core/base/(device_folder|error|failure|fault_cause|high_fd)'
 check layers__affinity_knows_errors_and_checks_only includes_only affinity 'core/base/(below|error)|core/contract/(order|provider)'

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * Forks while a thread reads the dynamic linker's list: fork(2) waits for it; a child that did not
- * wait does not read the list, since the linker's lock stays that thread's for ever. */
+ * Forks while a thread reads the dynamic linker's list, for a runtime or for memhooks: fork(2)
+ * waits for it; a child that did not wait does not read the list, since the linker's lock stays
+ * that thread's for ever. */
 #include "hmem/loader.h"
+
+#include "core/patch/modules.h"
 
 #include "tests/support/test.h"
 
@@ -48,7 +51,7 @@ int __wrap_dl_iterate_phdr(reader *read, void *arg)
                                                 : __real_dl_iterate_phdr(read, arg);
 }
 
-static void *read_and_stop(void *arg)
+static void *count_and_stop(void *arg)
 {
     stops = pthread_self();
     atomic_store(&armed, true);
@@ -56,12 +59,29 @@ static void *read_and_stop(void *arg)
     return NULL;
 }
 
-static pthread_t start_reading(void)
+/* The module's search reads the list once more, within. */
+static int find_text(const struct module *module, void *found)
+{
+    struct module_text text;
+
+    *(bool *)found |= module_text((uintptr_t)find_text, &text);
+    return 0;
+}
+
+static void *search_and_stop(void *found)
+{
+    stops = pthread_self();
+    atomic_store(&armed, true);
+    modules_each(find_text, found);
+    return NULL;
+}
+
+static pthread_t start_reading(void *(*read)(void *), void *arg)
 {
     pthread_t thread;
 
     assert_int_equal(sem_init(&stopped, 0, 0) || sem_init(&may_go, 0, 0), 0);
-    assert_int_equal(pthread_create(&thread, NULL, read_and_stop, NULL), 0);
+    assert_int_equal(pthread_create(&thread, NULL, read, arg), 0);
     sem_wait(&stopped);
     return thread;
 }
@@ -84,10 +104,11 @@ static int in_bare_child(uint64_t count)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_DISABLED};
     struct hmreg_mem_info info = {.size = sizeof(info)};
+    struct modules_count now;
     struct hmreg *lib = NULL;
     int here = 0;
 
-    if (loader_count() != count || loader_is_loaded("libc.so.6"))
+    if (loader_count() != count || loader_is_loaded("libc.so.6") || modules_are_settled(&now))
         return 1;
     if (hmreg_open(&config, &lib) || hmreg_query(lib, &here, sizeof(here), &info))
         return 2;
@@ -97,7 +118,7 @@ static int in_bare_child(uint64_t count)
 TEST(child__without_handlers_while_a_thread_reads__does_not_wait_for_it)
 {
     uint64_t count = loader_count();
-    pthread_t thread = start_reading();
+    pthread_t thread = start_reading(count_and_stop, NULL);
     pid_t parent = getpid(), child;
 
     assert_true(count > 0);
@@ -139,7 +160,7 @@ static void *fork_and_read(void *status)
     return NULL;
 }
 
-TEST_FIRST(fork__while_a_thread_reads__waits_and_the_child_reads)
+static void fork_while(void *(*read)(void *), void *arg)
 {
     pthread_t reading, forker;
     int status = -1;
@@ -149,7 +170,7 @@ TEST_FIRST(fork__while_a_thread_reads__waits_and_the_child_reads)
     loader_count();
     assert_int_equal(pthread_atfork(before_theirs, NULL, NULL), 0);
     assert_int_equal(sem_init(&forking, 0, 0), 0);
-    reading = start_reading();
+    reading = start_reading(read, arg);
     atomic_store(&watching, true);
     assert_int_equal(pthread_create(&forker, NULL, fork_and_read, &status), 0);
     sem_wait(&forking);
@@ -159,6 +180,19 @@ TEST_FIRST(fork__while_a_thread_reads__waits_and_the_child_reads)
     atomic_store(&watching, false);
     assert_int_equal(status, 0);
     assert_false(atomic_load(&forked_while_inside));
+}
+
+TEST_FIRST(fork__while_a_thread_reads__waits_and_the_child_reads)
+{
+    fork_while(count_and_stop, NULL);
+}
+
+TEST_FIRST(fork__while_memhooks_reads__waits_and_the_child_reads)
+{
+    bool found = false;
+
+    fork_while(search_and_stop, &found);
+    assert_true(found);
 }
 
 TEST_MAIN()

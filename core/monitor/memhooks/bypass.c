@@ -4,6 +4,7 @@
  */
 #include "core/monitor/memhooks/bypass.h"
 
+#include "core/base/linker_list.h"
 #include "core/patch/modules.h"
 
 #include <string.h>
@@ -74,7 +75,7 @@ const char *bypass_find(const char **file)
     struct bypass bypass = {.what = NULL};
 
     if (!modules_each(look_for_mark, &bypass))
-        dl_iterate_phdr(look_for_go, &bypass);
+        (void)linker_list_read(look_for_go, &bypass);
     *file = bypass.file;
     return bypass.what;
 }

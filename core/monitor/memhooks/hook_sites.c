@@ -333,6 +333,7 @@ int hook_sites_find(struct hook_sites *out)
     struct search search = {&sites, wanted, count, false};
     int rc;
 
+    hmreg_error_prepare();
     rc = modules_each(look_into, &search);
     for (size_t i = 0; !rc && i < count; i++)
         rc = find_resolved(&sites, &wanted[i], !search.has_libc);

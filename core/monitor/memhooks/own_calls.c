@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/kernel_call.h"
+#include "core/base/linker_list.h"
 #include "core/monitor/memhooks/hook_sites.h"
 #include "core/monitor/memhooks/hook_state.h"
 #include "core/patch/inlined.h"
@@ -334,7 +335,9 @@ static int search_some(struct known *known, const struct hook_sites *hooked, boo
     *found = false;
     if (!modules_linker(&search.linker))
         return 0;
-    dl_iterate_phdr(look_into, &search);
+    if (linker_list_read(look_into, &search) < 0)
+        return hmreg_fail(-EOPNOTSUPP, "memhooks: the dynamic linker is locked by a thread of the "
+                                       "process that this one was forked from");
     *found = search.call.at;
     rc = describe(&search);
     if (!rc)
@@ -365,7 +368,7 @@ static bool is_all_searched(struct known *known)
 {
     uint64_t loads = 0;
 
-    dl_iterate_phdr(count_loads, &loads);
+    (void)linker_list_read(count_loads, &loads);
     return loads && atomic_load(&known->loads) == loads;
 }
 
