@@ -16,6 +16,7 @@
 #include "core/base/uncancelled.h"
 #include "core/base/validate.h"
 #include "core/cache/visit.h"
+#include "core/context/lost.h"
 #include "core/explicit/origin.h"
 #include "core/mr/column.h"
 #include "core/mr/region.h"
@@ -259,6 +260,7 @@ static int set_replacing(struct group *group, size_t member, struct hmreg_domain
     pthread_mutex_lock(&group->lock);
     rc = group_check_new(group, domain);
     rc = rc ? rc : check_state(group, member);
+    rc = !rc && domain_is_lost(domain) ? domain_fail_lost(domain) : rc;
     rc = rc ? rc : group_set_member(group, member, domain);
     if (!rc) {
         about->state = HMREG_MEMBER_REPLACING;
@@ -285,6 +287,8 @@ static int replace(struct group *group, size_t member, struct hmreg_domain *doma
     if (!domain->caps.any_thread ||
         thread_start(&thread, NULL, run_thread, group, "to register on a group's new member"))
         run(group);
+    if (domain_is_lost(domain)) /* meanwhile; its loss has perhaps not found it in the group */
+        (void)withdraw(group->domain, member, domain->lost.why);
     hmreg_error_unguard(&guard, true);
     return 0;
 }

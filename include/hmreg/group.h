@@ -133,7 +133,7 @@ int hmreg_group_withdraw(struct hmreg_domain *group, size_t member, const char *
  * Any thread. -EINVAL: an argument is NULL, group is no group or has no such member, the member was
  * not withdrawn; domain is a member already, is a group, is of another lib, has an owner, or
  * demands more or permits less than the group says of itself (hmreg_domain_query()). -EOPNOTSUPP:
- * as hmreg_group_open(). -EBUSY: a replacement in the group has not ended.
+ * as hmreg_group_open(). -EBUSY: a replacement in the group has not ended. -ENODEV: domain is lost.
  */
 int hmreg_group_replace(struct hmreg_domain *group, size_t member, struct hmreg_domain *domain);
 

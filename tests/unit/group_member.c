@@ -540,6 +540,19 @@ TEST(withdraw__remotes__are_opened_on_the_others)
 
 /* ---- a lost member ------------------------------------------------------------------------ */
 
+static bool loses_it; /* its NIC is lost when the new member is about to enter the group */
+
+int __real_group_set_member(struct group *to, size_t member, struct hmreg_domain *domain);
+int __wrap_group_set_member(struct group *to, size_t member, struct hmreg_domain *domain);
+
+int __wrap_group_set_member(struct group *to, size_t member, struct hmreg_domain *domain)
+{
+    if (loses_it)
+        assert_ok(hmreg_domain_lost(domain, "cable cut"));
+    loses_it = false;
+    return __real_group_set_member(to, member, domain);
+}
+
 /* From then on no get returns the lost NIC's keys, and gets of the group go on. */
 TEST(lost__member__is_withdrawn_from_its_groups)
 {
@@ -565,6 +578,38 @@ TEST(lost__member__is_withdrawn_from_its_groups)
     held = get(memory[0], LEN);
     assert_whole(held);
     hmreg_mr_put(held);
+}
+
+TEST(replace__by_a_lost_domain__is_refused_with_its_reason)
+{
+    struct hmreg_mr *mr;
+
+    open_all();
+    mr = get(memory[0], LEN);
+    withdraw();
+    assert_ok(hmreg_domain_lost(spare, "on fire"));
+    assert_fails(hmreg_group_replace(group, BROKEN, spare), -ENODEV, "on fire");
+    assert_int_equal(nic_member(group, BROKEN).state, HMREG_MEMBER_WITHDRAWN);
+    assert_ptr_equal(nic_member(group, BROKEN).domain, nics[BROKEN].domain);
+    assert_without_broken(mr);
+    hmreg_mr_put(mr);
+}
+
+/* The loss does not find it in the group yet. */
+TEST(replace__by_a_domain_that_is_lost_meanwhile__is_withdrawn)
+{
+    struct hmreg_mr *mr;
+
+    open_all();
+    mr = get(memory[0], LEN);
+    assert_ok(hmreg_group_withdraw(group, BROKEN, "to be exchanged"));
+    loses_it = true;
+    assert_int_equal(replace().state, HMREG_MEMBER_WITHDRAWN);
+    assert_string_equal(nic_member(group, BROKEN).why, "cable cut");
+    assert_ptr_equal(nic_member(group, BROKEN).domain, spare);
+    assert_null(hmreg_mr_rail(mr, BROKEN)); /* for the first reason, if it was not registered yet */
+    assert_int_equal(hmreg_last_error()->code, -ENODEV);
+    hmreg_mr_put(mr);
 }
 
 TEST_MAIN()
