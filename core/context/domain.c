@@ -58,19 +58,19 @@ static int no_unmap_raw(void *self, uint64_t key)
     return fail_absent("raw keys");
 }
 
-static int no_bind(void *self, struct hmreg_mr_keys *mr, void *object, uint64_t flags)
+static int no_bind(void *self, const struct hmreg_mr_keys *mr, void *object, uint64_t flags)
 {
     return fail_absent("objects to bind a region to");
 }
 
 /* A provider without these two operations has nothing to enable and no pages to look up. */
-static int no_enable(void *self, struct hmreg_mr_keys *mr)
+static int no_enable(void *self, const struct hmreg_mr_keys *mr)
 {
     return 0;
 }
 
-static int no_refresh(void *self, struct hmreg_mr_keys *mr, const struct iovec *iov, size_t count,
-                      uint64_t flags)
+static int no_refresh(void *self, const struct hmreg_mr_keys *mr, const struct iovec *iov,
+                      size_t count, uint64_t flags)
 {
     return 0;
 }

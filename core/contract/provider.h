@@ -172,11 +172,12 @@ struct provider_ops {
 
     /* bind binds the region to an object of the fabric, enable makes it usable, refresh updates
      * its page translations (iov NULL: all of them; else each is inside one range of the region).
-     * As hmreg_mr_bind(), _enable(), _refresh(). */
-    int (*bind)(void *self, struct hmreg_mr_keys *mr, void *object, uint64_t flags);
-    int (*enable)(void *self, struct hmreg_mr_keys *mr);
-    int (*refresh)(void *self, struct hmreg_mr_keys *mr, const struct iovec *iov, size_t count,
-                   uint64_t flags);
+     * As hmreg_mr_bind(), _enable(), _refresh(). Of a group's region mr is a copy: a withdrawal may
+     * move what it is of meanwhile. */
+    int (*bind)(void *self, const struct hmreg_mr_keys *mr, void *object, uint64_t flags);
+    int (*enable)(void *self, const struct hmreg_mr_keys *mr);
+    int (*refresh)(void *self, const struct hmreg_mr_keys *mr, const struct iovec *iov,
+                   size_t count, uint64_t flags);
 
     /* The core deregisters next a region that it has bound to an endpoint itself. A fabric whose
      * dereg() answers -EBUSY while an endpoint is bound undoes the binding. */
@@ -254,8 +255,8 @@ void hmreg_mr_complete(struct hmreg_mr *mr);
 /* A subrange of a region for which the provider makes a key besides the region's own, as a memory
  * window has. base: the address of the first byte in RMA calls. */
 struct provider_subrange {
-    void *self; /* the provider's part of the domain */
-    const struct hmreg_mr_keys *made;
+    void *self;   /* the provider's part of the domain */
+    void *native; /* the registration's */
     enum hmreg_path path;
     uint64_t base, len;
 };

@@ -348,14 +348,26 @@ void mr_unlock_columns(struct group *group)
         pthread_mutex_unlock(&group->lock);
 }
 
-int mr_copy_keys(const struct hmreg_mr *mr, size_t index, struct hmreg_mr_keys *out)
+struct hmreg_domain *mr_copy_live(const struct hmreg_mr *mr, size_t index,
+                                  struct hmreg_mr_keys *out)
 {
     struct group *group = mr_lock_columns(mr);
-    bool live = mr_live(mr, index);
+    struct hmreg_domain *domain = mr_live(mr, index);
 
     *out = mr_current(mr, index);
     mr_unlock_columns(group);
-    return live ? 0 : hmreg_fail(-EAGAIN, "mr is a rail that was withdrawn meanwhile");
+    return domain;
+}
+
+int mr_fail_without(void)
+{
+    return hmreg_fail(-EINVAL, "mr is a rail that its region does without by now: hmreg_mr_rail() "
+                               "of the region says why");
+}
+
+int mr_copy_keys(const struct hmreg_mr *mr, size_t index, struct hmreg_mr_keys *out)
+{
+    return mr_copy_live(mr, index, out) ? 0 : mr_fail_without();
 }
 
 static void revoke_left(struct natives *left)
@@ -478,8 +490,7 @@ int mr_check(const struct hmreg_mr *mr)
     if (!rc && mr_is_suspended(mr))
         rc = fail_suspended(mr);
     if (!rc && mr_is_handle(mr) && !mr_live(mr, 0))
-        rc = hmreg_fail(-EINVAL, "mr is a rail that its region does without by now: "
-                                 "hmreg_mr_rail() of the region says why");
+        rc = mr_fail_without();
     return rc;
 }
 

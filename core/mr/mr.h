@@ -466,8 +466,13 @@ struct hmreg_mr_keys mr_current(const struct hmreg_mr *mr, size_t index);
 struct group *mr_lock_columns(const struct hmreg_mr *mr);
 void mr_unlock_columns(struct group *group);
 
-/* mr_current() of a region that other threads may change. It stays registered until the caller has
- * released the region; -EAGAIN: its member is withdrawn by now. */
+/* mr_current() of a region that other threads may change, and its domain. It stays registered until
+ * the caller has released the region. NULL: its member is withdrawn by now. */
+struct hmreg_domain *mr_copy_live(const struct hmreg_mr *mr, size_t index,
+                                  struct hmreg_mr_keys *out);
+/* Returns -EINVAL: mr is a handle, and its region does without its member. */
+int mr_fail_without(void);
+/* As mr_copy_live(); 0 or -EINVAL. */
 int mr_copy_keys(const struct hmreg_mr *mr, size_t index, struct hmreg_mr_keys *out);
 
 /* Notifies the provider that the memory changed; the provider may forbid access at once. It takes

@@ -20,9 +20,26 @@
 
 /* ---- binding, enabling, refreshing ------------------------------------------------------ */
 
+/* The domain of one of the registrations, of which the fabric gets a copy: a withdrawal may move it
+ * meanwhile. NULL: its member is withdrawn or lost, and *rc is an error unless the region has other
+ * members. */
+static struct hmreg_domain *take(const struct hmreg_mr *mr, size_t index,
+                                 struct hmreg_mr_keys *keys, int *rc)
+{
+    struct hmreg_domain *domain = mr_copy_live(mr, index, keys);
+
+    if (domain && !domain_is_lost(domain))
+        return domain;
+    if (!mr_of_group(mr))
+        *rc = domain ? domain_fail_lost(domain) : mr_fail_without();
+    return NULL;
+}
+
 int hmreg_mr_bind(struct hmreg_mr *mr, void *object, uint64_t flags)
 {
     LOGS_FAILURE(mr_log(mr));
+    struct hmreg_domain *domain;
+    struct hmreg_mr_keys keys;
     int rc = mr_check_usable(mr);
 
     rc = rc ? rc : validate_pointer(object, "object");
@@ -31,7 +48,8 @@ int hmreg_mr_bind(struct hmreg_mr *mr, void *object, uint64_t flags)
         rc = hmreg_fail(-EINVAL, "mr is of a group, whose members have objects of their own: bind "
                                  "each hmreg_mr_rail()");
     for (size_t i = 0; !rc && i < mr_native_count(mr); i++)
-        rc = mr->domain->ops.bind(mr->domain->self, mr_native(mr, i), object, flags);
+        if ((domain = take(mr, i, &keys, &rc)))
+            rc = domain->ops.bind(domain->self, &keys, object, flags);
     return rc;
 }
 
@@ -39,11 +57,12 @@ int hmreg_mr_enable(struct hmreg_mr *mr)
 {
     LOGS_FAILURE(mr_log(mr));
     struct hmreg_domain *domain;
+    struct hmreg_mr_keys keys;
     int rc = mr_check_usable(mr);
 
     for (size_t i = 0; !rc && i < mr_native_count(mr); i++)
-        if ((domain = mr_live(mr, i)) && !domain_is_lost(domain))
-            rc = domain->ops.enable(domain->self, mr_native(mr, i));
+        if ((domain = take(mr, i, &keys, &rc)))
+            rc = domain->ops.enable(domain->self, &keys);
     return rc;
 }
 
@@ -88,6 +107,8 @@ static int check_parts(const struct hmreg_mr *mr, const struct iovec *iov, size_
  * pieces that follow each other in memory. */
 static int refresh_part(struct hmreg_mr *mr, struct iovec part)
 {
+    struct hmreg_domain *domain;
+    struct hmreg_mr_keys keys;
     int rc = 0;
 
     while (part.iov_len && !rc) {
@@ -96,8 +117,8 @@ static int refresh_part(struct hmreg_mr *mr, struct iovec part)
 
         below.iov_base = (void *)((uintptr_t)below.iov_base + skip);
         below.iov_len = len;
-        rc = mr->domain->ops.refresh(mr->domain->self, mr_native(mr, mr_parts(mr) > 1 ? range : 0),
-                                     &below, 1, 0);
+        if ((domain = take(mr, mr_parts(mr) > 1 ? range : 0, &keys, &rc)))
+            rc = domain->ops.refresh(domain->self, &keys, &below, 1, 0);
     }
     return rc;
 }
@@ -105,19 +126,28 @@ static int refresh_part(struct hmreg_mr *mr, struct iovec part)
 /* The same. iov NULL: all of the region. */
 static int refresh(struct hmreg_mr *mr, const struct iovec *iov, size_t count)
 {
+    struct hmreg_domain *domain;
+    struct hmreg_mr_keys keys;
     int rc = 0;
 
     for (size_t i = 0; !iov && i < mr_native_count(mr) && !rc; i++)
-        rc = mr->domain->ops.refresh(mr->domain->self, mr_native(mr, i), NULL, 0, 0);
+        if ((domain = take(mr, i, &keys, &rc)))
+            rc = domain->ops.refresh(domain->self, &keys, NULL, 0, 0);
     for (size_t i = 0; iov && i < count && !rc; i++)
         rc = refresh_part(mr, iov[i]);
     return rc;
 }
 
+static bool has_member(const struct hmreg_mr *mr, size_t member)
+{
+    const struct hmreg_domain *domain = mr_live(mr, member * mr_parts(mr));
+
+    return domain && !domain_is_lost(domain);
+}
+
 int hmreg_mr_refresh(struct hmreg_mr *mr, const struct iovec *iov, size_t count, uint64_t flags)
 {
     LOGS_FAILURE(mr_log(mr));
-    const struct hmreg_domain *domain;
     int rc = mr_check_usable(mr);
 
     rc = rc ? rc : validate_flags(flags, 0, "flags");
@@ -125,9 +155,10 @@ int hmreg_mr_refresh(struct hmreg_mr *mr, const struct iovec *iov, size_t count,
         rc = check_parts(mr, iov, count);
     if (rc || !mr_of_group(mr))
         return rc ? rc : refresh(mr, iov, count);
-    for (size_t i = 0; i < mr_natives(mr)->members && !rc; i++)
-        if ((domain = mr_live(mr, i * mr_parts(mr))) && !domain_is_lost(domain))
-            rc = refresh(&mr_ext(mr)->handles[i].mr, iov, count);
+    for (size_t i = 0; i < mr_natives(mr)->members && !rc; i++) {
+        rc = has_member(mr, i) ? refresh(&mr_ext(mr)->handles[i].mr, iov, count) : 0;
+        rc = has_member(mr, i) ? rc : 0; /* it is gone meanwhile */
+    }
     return rc;
 }
 

@@ -457,16 +457,18 @@ static int check_single(const struct hmreg_mr *mr, const char *provider_name)
 int hmreg_mr_subrange(const struct hmreg_mr *mr, const char *provider_name, const void *addr,
                       size_t len, struct provider_subrange *out)
 {
+    struct hmreg_mr_keys keys;
     uint64_t begin = 0;
     int rc = mr ? check_single(mr, provider_name) : mr_check(mr);
 
     rc = rc ? rc : validate_range(addr, len);
     rc = rc ? rc : find_part(mr, (uint64_t)(uintptr_t)addr, len, &begin);
+    rc = rc ? rc : mr_copy_keys(mr, 0, &keys);
     if (rc)
         return rc;
     *out = (struct provider_subrange){
         .self = mr->domain->self,
-        .made = mr_native(mr, 0),
+        .native = keys.native,
         .path = mr_path(mr),
         .base = begin +
                 (mr_has_iova(mr) ? mr_ext(mr)->iova : (uint64_t)(uintptr_t)mr_iov(mr, 0).iov_base),

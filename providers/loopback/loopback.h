@@ -123,12 +123,12 @@ int region_reg(void *self, const struct provider_request *req, struct hmreg_mr_k
                struct hmreg_reason *why);
 int region_dereg(void *self, struct hmreg_mr_keys *mr);
 void region_revoke(void *self, struct hmreg_mr_keys *mr);
-int region_bind(void *self, struct hmreg_mr_keys *mr, void *object, uint64_t flags);
+int region_bind(void *self, const struct hmreg_mr_keys *mr, void *object, uint64_t flags);
 void region_unbind(void *self, struct hmreg_mr_keys *mr);
 bool region_is_bound(void *self, const struct hmreg_mr_keys *mr);
-int region_enable(void *self, struct hmreg_mr_keys *mr);
-int region_refresh(void *self, struct hmreg_mr_keys *mr, const struct iovec *iov, size_t count,
-                   uint64_t flags);
+int region_enable(void *self, const struct hmreg_mr_keys *mr);
+int region_refresh(void *self, const struct hmreg_mr_keys *mr, const struct iovec *iov,
+                   size_t count, uint64_t flags);
 int region_raw_key(void *self, const struct hmreg_mr_keys *mr, uint64_t *base, uint8_t *key,
                    size_t *size);
 

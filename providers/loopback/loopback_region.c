@@ -301,7 +301,7 @@ static int tie_counter(struct loopback *loopback, struct region *region,
                       LOOPBACK_COUNTERS_MAX);
 }
 
-int region_bind(void *self, struct hmreg_mr_keys *mr, void *object, uint64_t flags)
+int region_bind(void *self, const struct hmreg_mr_keys *mr, void *object, uint64_t flags)
 {
     struct loopback *loopback = self;
     struct region *region = mr->priv;
@@ -350,7 +350,7 @@ void region_unbind(void *self, struct hmreg_mr_keys *mr)
     pthread_mutex_unlock(&loopback->lock);
 }
 
-int region_enable(void *self, struct hmreg_mr_keys *mr)
+int region_enable(void *self, const struct hmreg_mr_keys *mr)
 {
     struct loopback *loopback = self;
     struct region *region = mr->priv;
@@ -399,8 +399,8 @@ static int refresh_parts(struct region *region, const struct iovec *iov, size_t 
     return 0;
 }
 
-int region_refresh(void *self, struct hmreg_mr_keys *mr, const struct iovec *iov, size_t count,
-                   uint64_t flags)
+int region_refresh(void *self, const struct hmreg_mr_keys *mr, const struct iovec *iov,
+                   size_t count, uint64_t flags)
 {
     struct loopback *loopback = self;
     struct region *region = mr->priv;

@@ -307,20 +307,16 @@ static int call_regattr(const struct ofi *ofi, const struct provider_request *re
     return rc;
 }
 
-/* *out is NULL if this domain's regions need no state. */
 static int state_new(const struct ofi *ofi, const struct provider_request *req, struct state **out)
 {
-    struct state *state = NULL;
+    struct state *state = calloc(1, sizeof(*state));
 
-    if (ofi->async || (ofi->mr_mode & STATEFUL)) {
-        state = calloc(1, sizeof(*state));
-        if (!state)
-            return hmreg_fail(-ENOMEM, "hmreg has no memory for a region's state");
-        state->keyed = req->access & HMREG_ACCESS_REMOTE;
-        state->event = req->flags & HMREG_RMA_EVENT;
-        state->enabled = !(ofi->mr_mode & HMREG_MR_ENDPOINT) &&
-                         !((ofi->mr_mode & HMREG_MR_RMA_EVENT) && state->event);
-    }
+    if (!state)
+        return hmreg_fail(-ENOMEM, "hmreg has no memory for a region's state");
+    state->keyed = req->access & HMREG_ACCESS_REMOTE;
+    state->event = req->flags & HMREG_RMA_EVENT;
+    state->enabled = !(ofi->mr_mode & HMREG_MR_ENDPOINT) &&
+                     !((ofi->mr_mode & HMREG_MR_RMA_EVENT) && state->event);
     *out = state;
     return 0;
 }

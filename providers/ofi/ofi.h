@@ -31,7 +31,7 @@ struct ofi {
     pthread_mutex_t lock;        /* protects the pointers to the regions' states */
 };
 
-/* A region's state, in modes where it matters (STATEFUL, or asynchronous registration). */
+/* A region's state. */
 struct state {
     bool keyed; /* it has remote access */
     bool event; /* HMREG_RMA_EVENT */
@@ -53,10 +53,10 @@ int ofi_leave(const struct ofi *ofi, int result, const char *call);
 #define CALL(ofi, call, name) (ofi_serial_enter((ofi)->serial), ofi_leave(ofi, call, name))
 
 /* Operations of the provider: see core/contract/provider.h. */
-int ofi_bind(void *self, struct hmreg_mr_keys *mr, void *object, uint64_t flags);
+int ofi_bind(void *self, const struct hmreg_mr_keys *mr, void *object, uint64_t flags);
 bool ofi_is_bound(void *self, const struct hmreg_mr_keys *mr);
-int ofi_enable(void *self, struct hmreg_mr_keys *mr);
-int ofi_refresh(void *self, struct hmreg_mr_keys *mr, const struct iovec *iov, size_t count,
+int ofi_enable(void *self, const struct hmreg_mr_keys *mr);
+int ofi_refresh(void *self, const struct hmreg_mr_keys *mr, const struct iovec *iov, size_t count,
                 uint64_t flags);
 
 #endif

@@ -9,7 +9,6 @@
 #include <inttypes.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_errno.h>
-#include <stdlib.h>
 
 static int check_ep(const struct ofi *ofi, const struct state *state, uint64_t flags)
 {
@@ -57,29 +56,19 @@ static int check_object(const struct ofi *ofi, const struct state *state, const 
     }
 }
 
-/* A region of a domain that is not STATEFUL has a state only once it is bound, to a counter. */
-static int make_state(struct hmreg_mr_keys *mr)
-{
-    if (!mr->priv)
-        mr->priv = calloc(1, sizeof(struct state));
-    return mr->priv ? 0 : hmreg_fail(-ENOMEM, "hmreg has no memory for a region's state");
-}
-
 /* The lock is not held during libfabric's call, which may not return: the state says before it what
  * the call does, so that a second one is refused meanwhile. */
-int ofi_bind(void *self, struct hmreg_mr_keys *mr, void *object, uint64_t flags)
+int ofi_bind(void *self, const struct hmreg_mr_keys *mr, void *object, uint64_t flags)
 {
     struct ofi *ofi = self;
     struct fid *fid = object;
-    struct state *state;
+    struct state *state = mr->priv;
     atomic_bool *done = NULL;
     bool before = false;
     int rc;
 
     pthread_mutex_lock(&ofi->lock);
-    rc = check_object(ofi, mr->priv, fid, flags);
-    rc = rc ? rc : make_state(mr);
-    state = mr->priv;
+    rc = check_object(ofi, state, fid, flags);
     if (!rc) {
         done = fid->fclass == FI_CLASS_CNTR ? &state->counted : &state->bound;
         before = atomic_exchange(done, true);
@@ -100,13 +89,13 @@ bool ofi_is_bound(void *self, const struct hmreg_mr_keys *mr)
     bool bound;
 
     pthread_mutex_lock(&ofi->lock);
-    bound = state && (state->bound || state->counted);
+    bound = state->bound || state->counted;
     pthread_mutex_unlock(&ofi->lock);
     return bound;
 }
 
 /* Does nothing for regions that never were disabled. */
-int ofi_enable(void *self, struct hmreg_mr_keys *mr)
+int ofi_enable(void *self, const struct hmreg_mr_keys *mr)
 {
     const struct ofi *ofi = self;
     struct state *state = mr->priv;
@@ -124,7 +113,7 @@ int ofi_enable(void *self, struct hmreg_mr_keys *mr)
     return rc;
 }
 
-int ofi_refresh(void *self, struct hmreg_mr_keys *mr, const struct iovec *iov, size_t count,
+int ofi_refresh(void *self, const struct hmreg_mr_keys *mr, const struct iovec *iov, size_t count,
                 uint64_t flags)
 {
     const struct ofi *ofi = self;

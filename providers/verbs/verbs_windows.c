@@ -250,7 +250,7 @@ int hmreg_window_open(struct hmreg_mr *mr, const void *addr, size_t len, uint64_
     rc = rc ? rc : check_subrange(subrange.self, &subrange, qp);
     if (rc)
         return rc;
-    window = allocate(subrange.self, subrange.made->native, type, &rc);
+    window = allocate(subrange.self, subrange.native, type, &rc);
     if (!window)
         return rc;
     rc = bind(window, &subrange, access, qp, wr_id);

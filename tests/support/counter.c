@@ -126,7 +126,7 @@ static int fail_ready(const char *call)
                              "the test's fabric was asked to fail to %s", call);
 }
 
-static int bind_endpoint(void *self, struct hmreg_mr_keys *mr, void *object, uint64_t flags)
+static int bind_endpoint(void *self, const struct hmreg_mr_keys *mr, void *object, uint64_t flags)
 {
     struct counter_region *region = mr->priv;
 
@@ -137,7 +137,7 @@ static int bind_endpoint(void *self, struct hmreg_mr_keys *mr, void *object, uin
     return 0;
 }
 
-static int enable(void *self, struct hmreg_mr_keys *mr)
+static int enable(void *self, const struct hmreg_mr_keys *mr)
 {
     struct counter_region *region = mr->priv;
 

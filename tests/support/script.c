@@ -95,8 +95,8 @@ static int dereg(void *self, struct hmreg_mr_keys *mr)
     return wanted ? script.dereg : 0;
 }
 
-static int refresh(void *self, struct hmreg_mr_keys *mr, const struct iovec *iov, size_t count,
-                   uint64_t flags)
+static int refresh(void *self, const struct hmreg_mr_keys *mr, const struct iovec *iov,
+                   size_t count, uint64_t flags)
 {
     script.refreshed[script.refreshes++ % 8] = iov ? *iov : (struct iovec){NULL, 0};
     return 0;

@@ -203,8 +203,8 @@ static int dereg(void *self, struct hmreg_mr_keys *mr)
     return code ? fail_as_asked(&call, code) : 0;
 }
 
-static int refresh(void *self, struct hmreg_mr_keys *mr, const struct iovec *iov, size_t count,
-                   uint64_t flags)
+static int refresh(void *self, const struct hmreg_mr_keys *mr, const struct iovec *iov,
+                   size_t count, uint64_t flags)
 {
     struct world_call call = call_of(self, "refresh");
     int code;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A member is withdrawn, replaced or lost while a thread registers a region of the group, and a
- * replacement that does not end. A NIC's reg calls what is to happen in the middle, so each case is
- * the same each time.
+ * A member is withdrawn, replaced or lost while a thread registers or uses a region of the group,
+ * and a replacement that does not end. A NIC's calls do what is to happen in the middle, so each
+ * case is the same each time.
  */
 #include "tests/unit/member_fixture.h"
 
@@ -380,6 +380,82 @@ TEST(invalidate__held_region_of_a_withdrawn_member__is_revoked_there_too)
     for (unsigned i = 0; i < RAILS; i++)
         assert_int_equal(atomic_load(&nics[i].revokes), 1);
     hmreg_mr_put(mr);
+}
+
+/* ---- used while it is withdrawn ----------------------------------------------------------- */
+
+static int bind_rail(struct hmreg_mr *mr)
+{
+    return hmreg_mr_bind(hmreg_mr_rail(mr, BROKEN), &lib, 0);
+}
+
+static int enable_rail(struct hmreg_mr *mr)
+{
+    return hmreg_mr_enable(hmreg_mr_rail(mr, BROKEN));
+}
+
+static int refresh_rail(struct hmreg_mr *mr)
+{
+    return hmreg_mr_refresh(hmreg_mr_rail(mr, BROKEN), NULL, 0, 0);
+}
+
+static int refresh_part(struct hmreg_mr *mr)
+{
+    return hmreg_mr_refresh(hmreg_mr_rail(mr, BROKEN), &(struct iovec){memory[0], 1}, 1, 0);
+}
+
+static int refresh_all(struct hmreg_mr *mr)
+{
+    return hmreg_mr_refresh(mr, NULL, 0, 0);
+}
+
+static int refresh_all_parts(struct hmreg_mr *mr)
+{
+    return hmreg_mr_refresh(mr, &(struct iovec){memory[0], 1}, 1, 0);
+}
+
+/* Its keys are gone when the NIC looks at the registration, which stays until the close. */
+TEST(bind_enable_refresh__withdrawn_in_the_call__the_nic_has_its_registration)
+{
+    int (*uses[])(struct hmreg_mr *) = {bind_rail,        enable_rail,     refresh_rail,
+                                        refresh_part,     hmreg_mr_enable, refresh_all,
+                                        refresh_all_parts};
+
+    open_all();
+    for (unsigned i = 0; i < sizeof(uses) / sizeof(uses[0]); i++) {
+        struct nic *now = &nics[i % 2 ? NEW : BROKEN], *next = &nics[i % 2 ? BROKEN : NEW];
+        struct hmreg_mr *mr = reg(memory[0], LEN);
+
+        atomic_store(&now->using, withdraw);
+        assert_ok(uses[i](mr));
+        assert_null(atomic_load(&now->using));
+        assert_without_broken(mr);
+        assert_ok(hmreg_mr_close(mr));
+        assert_ok(hmreg_group_replace(group, BROKEN, next->domain));
+        nic_replaced(group, BROKEN);
+    }
+}
+
+TEST(enable_refresh__withdrawn_before_its_turn__is_left_out)
+{
+    int (*uses[])(struct hmreg_mr *) = {hmreg_mr_enable, refresh_all, refresh_all_parts};
+    struct nic *now = &nics[BROKEN], *next = &nics[NEW];
+
+    open_all();
+    for (unsigned i = 0; i < sizeof(uses) / sizeof(uses[0]); i++) {
+        struct hmreg_mr *mr = reg(memory[0], LEN);
+        struct nic *before = now;
+
+        atomic_store(&nics[0].using, withdraw);
+        assert_ok(uses[i](mr));
+        assert_int_equal(atomic_load(&now->uses), 0);
+        assert_int_equal(atomic_load(&nics[2].uses), i + 1);
+        assert_ok(hmreg_mr_close(mr));
+        assert_ok(hmreg_group_replace(group, BROKEN, next->domain));
+        nic_replaced(group, BROKEN);
+        now = next;
+        next = before;
+    }
 }
 
 TEST_MAIN()

@@ -22,6 +22,8 @@ struct nic {
     atomic_uint regs, deregs, revokes;
     atomic_int fail;              /* the result of reg */
     void (*_Atomic during)(void); /* called once, by reg, on its thread */
+    void (*_Atomic using)(void);  /* called once, by bind, enable or refresh */
+    atomic_uint uses;             /* calls of these */
     atomic_bool hangs;            /* reg posts `entered` and waits for `leave` */
     sem_t entered, leave;
     struct hmreg_domain *domain;
@@ -74,8 +76,36 @@ static void nic_revoke(void *self, struct hmreg_mr_keys *made)
     atomic_fetch_add(&nic->revokes, 1);
 }
 
-static const struct provider_ops nic_ops = {
-    .name = "nic", .can = nic_can, .reg = nic_reg, .dereg = nic_dereg, .revoke = nic_revoke};
+static int nic_use(void *self, const struct hmreg_mr_keys *made)
+{
+    struct nic *nic = self;
+    void (*using)(void) = atomic_exchange(&nic->using, NULL);
+
+    atomic_fetch_add(&nic->uses, 1);
+    if (using)
+        using();
+    return made->native == nic ? 0 : hmreg_fail(-EIO, "nic: it has no such registration");
+}
+
+static int nic_bind(void *self, const struct hmreg_mr_keys *made, void *object, uint64_t flags)
+{
+    return nic_use(self, made);
+}
+
+static int nic_refresh(void *self, const struct hmreg_mr_keys *made, const struct iovec *iov,
+                       size_t count, uint64_t flags)
+{
+    return nic_use(self, made);
+}
+
+static const struct provider_ops nic_ops = {.name = "nic",
+                                            .can = nic_can,
+                                            .reg = nic_reg,
+                                            .dereg = nic_dereg,
+                                            .revoke = nic_revoke,
+                                            .bind = nic_bind,
+                                            .enable = nic_use,
+                                            .refresh = nic_refresh};
 
 static inline struct hmreg_domain *nic_open(struct hmreg *lib, unsigned number)
 {
