@@ -3,6 +3,7 @@
  * Memory that no runtime knows and the process cannot read: no query calls it host memory, a domain
  * with HMREG_MR_ALLOCATED refuses it, and another registers it, warns once, and explains it.
  */
+#include "tests/support/vendors.h"
 #include "tests/support/world.h"
 
 #include <sys/mman.h>
@@ -128,20 +129,22 @@ TEST(readable_memory__nothing_said)
 }
 
 /* What a runtime knows is its memory, however the CPU may access it. */
-TEST(runtimes_memory__until_it_is_freed)
+TEST(runtimes_memory__its_until_it_is_freed__then_refused)
 {
     enum hmreg_mem_kind kinds[] = {HMREG_MEM_DEVICE, HMREG_MEM_MANAGED};
 
     open_all(HMREG_MONITOR_DISABLED);
     for (int i = 0; i < 2; i++) {
-        char *memory = world_memory(HMREG_IFACE_CUDA, 0, kinds[i], page);
+        char *memory = vendor_memory(HMREG_IFACE_CUDA, 0, kinds[i], page);
         struct hmreg_mem_info info = {.size = sizeof(info)};
 
         assert_ok(hmreg_query(world.lib, memory, page, &info));
         assert_int_equal(info.iface, HMREG_IFACE_CUDA);
         assert_int_equal(info.kind, kinds[i]);
+        assert_int_equal(warnings, i); /* of refused queries */
+        vendor_memory_free(memory);
+        assert_int_equal(hmreg_query(world.lib, memory, page, &info), -EFAULT);
     }
-    assert_int_equal(warnings, 0);
 }
 
 TEST_MAIN()
