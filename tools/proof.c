@@ -214,8 +214,8 @@ static json_t *describe(const struct proof *proof, bool ran)
 {
     struct hmreg_mr_info info = {.size = sizeof(info)};
     json_t *described =
-        doc_pack("{s:s, s:o, s:o, s:n, s:n, s:[]}", "result", proof->result, "text",
-                 doc_text(proof->why.text), "errno",
+        doc_pack("{s:s, s:o, s:s, s:o, s:n, s:n, s:[]}", "result", proof->result, "text",
+                 doc_text(proof->why.text), "fault", loop_fault_name(proof->why.fault), "errno",
                  proof->error > 0 ? doc_count((uint64_t)proof->error, 0) : json_null(), "path",
                  "way", "ways");
 

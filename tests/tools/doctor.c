@@ -422,6 +422,7 @@ static const struct {
     {"loopback-untried", 1, "no-qp", NULL,
      "no queue pair of type RC: Cannot allocate memory (ENOMEM)"},
     {"loopback-untried", 1, "down", NULL, "none of its 1 ports is active"},
+    {"no-port", 2, "down", NULL, "No port is active on mlx5_0, mlx5_1."},
     {"nic-not-opened", 2, "closed", NULL, "could not be opened: Permission denied"},
     {"mr-count-low", 1, "few", NULL, "mlx5_0, mlx5_1 can have 100 regions"},
     {"mr-size-low", 1, "small", NULL, "regions of up to 1 MiB"},

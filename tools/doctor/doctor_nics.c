@@ -246,22 +246,54 @@ static bool is_down(const json_t *nic)
     return !doc_find(json_object_get(nic, "ports"), "state", "ACTIVE");
 }
 
+/* Has the NIC's library said so in the proof? */
+static bool was_down(const json_t *fabric)
+{
+    const json_t *memory;
+
+    doc_each(memory, json_object_get(fabric, "memory"))
+        if (doc_equals(json_object_get(memory, "proof"), "fault", "port-down"))
+            return true;
+    return false;
+}
+
+/* Whether no port is active, by name of each NIC. A container's sysfs may have none of them. */
+static json_t *down_by_name(const json_t *facts)
+{
+    json_t *names = doc_object();
+    const json_t *nic, *fabric;
+
+    doc_each(nic, json_object_get(facts, "nics"))
+        doc_set(names, doc_words(nic, "name"), json_boolean(is_down(nic)));
+    doc_each(fabric, json_object_get(facts, "fabrics")) {
+        const char *name = doc_words(fabric, "nic");
+
+        if (doc_has(fabric, "nic") && (was_down(fabric) || !json_object_get(names, name)))
+            doc_set(names, name, json_boolean(was_down(fabric)));
+    }
+    return names;
+}
+
 static void judge_ports(const json_t *facts, json_t *findings)
 {
-    const json_t *nic, *nics = json_object_get(facts, "nics");
-    size_t down = 0;
+    json_t *names = down_by_name(facts), *down;
+    const char *name, *code = "no-port";
 
-    doc_each(nic, nics)
-        down += is_down(nic);
-    doc_each(nic, nics)
-        if (is_down(nic))
+    json_object_foreach(names, name, down)
+        if (!json_is_true(down))
+            code = "port-down";
+    json_object_foreach(names, name, down)
+        if (json_is_true(down))
             finding_add_about(
                 findings,
-                &(struct found){.code = down == json_array_size(nics) ? "no-port" : "port-down",
-                                .where = "/sys/class/infiniband/*/ports/*/state",
-                                .nic = doc_words(nic, "name"),
+                &(struct found){.code = code,
+                                .where = doc_find(json_object_get(facts, "nics"), "name", name)
+                                             ? "/sys/class/infiniband/*/ports/*/state"
+                                             : "ibv_query_port()",
+                                .nic = name,
                                 .lead = "No port is active on ",
                                 .rest = "."});
+    json_decref(names);
 }
 
 /* Errors of this command's transfers, or of others at that time. */
