@@ -159,6 +159,25 @@ TEST(one_nic_of_four_crashes__the_others_are_proven_and_it_has_one_finding)
     check_sick("crash", "crashed with signal 9 (Killed)");
 }
 
+/* libfabric's verbs has the NICs the other way round. */
+TEST(pairs__of_several_nics__as_libibverbs_lists_them)
+{
+    static const char *const names[] = {"m_0", "m_1", "m_2"};
+    json_t *described;
+    int status;
+
+    doctor_begin();
+    test_setenv("FI_PROVIDER", "verbs");
+    test_setenv("HMREG_FAKE_NICS", "m_0,m_1,m_2");
+    described = doctor_examined("--no-proof", &status);
+    if (!with(list_at(described, "facts/fabrics"), "provider", "ofi"))
+        test_skip("libfabric lists no NIC of libibverbs here");
+    for (size_t nic = 0; nic < 3; nic++)
+        assert_string_equal(
+            words_at(json_array_get(list_at(described, "facts/pairs"), 2 * nic), "nic"),
+            names[nic]);
+}
+
 /* One finding of all pairs, below that of host memory, and no more lines than a screen has. */
 TEST(eight_by_eight_fail__one_finding_and_60_lines)
 {
@@ -175,7 +194,7 @@ TEST(eight_by_eight_fail__one_finding_and_60_lines)
     assert_true(lines <= 60);
     assert_says(tool.out, "  1. loopback-failed (broken)\n     Host memory over m_0, m_1");
     assert_says(tool.out, "so: loopback-failed (broken): Every pair of device and NIC, by dmabuf");
-    assert_says(tool.out, "  all pairs: dmabuf FAILED\n");
+    assert_says(tool.out, "  all pairs: dmabuf FAILED\n  devices: cuda 0, cuda 1, ");
     assert_silent(strstr(tool.out, "so: ") + 1, "so: ");
 }
 
@@ -637,8 +656,20 @@ TEST(explain__no_code__lists_them)
     list = tool_run("doctor", "--explain", "list");
     assert_int_equal(list.status, 0);
     assert_string_equal(list.out, tool.out);
-    tool = tool_run("doctor", "--explain", "memlok-low");
-    assert_says(tool.err, "Did you mean memlock-low?");
+}
+
+TEST(explain__nearly_a_code_or_part_of_one__lists_those_near)
+{
+    struct tool tool = tool_run("doctor", "--explain", "memlok-low");
+
+    assert_int_equal(tool.status, 3);
+    assert_says(tool.err, "--explain memlok-low: no such code; near are:");
+    assert_says(tool.out, "memlock-low");
+    assert_silent(tool.out, "no-device");
+    tool = tool_run("doctor", "--explain", "memlock");
+    assert_int_equal(tool.status, 3);
+    assert_says(tool.out, "memlock-low");
+    assert_silent(tool.out, "no-device");
 }
 
 TEST(wrong_option_or_full_disk__status_3)

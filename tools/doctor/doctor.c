@@ -6,12 +6,12 @@
 #include "tools/doctor/doctor.h"
 
 #include "tools/command.h"
+#include "tools/fabrics.h"
 #include "tools/foreign.h"
 #include "tools/doctor/doctor_picture.h"
 #include "tools/doctor/findings.h"
 #include "tools/doctor/peer.h"
 #include "tools/machine.h"
-#include "tools/nearest.h"
 #include "tools/root.h"
 #include "tools/topology.h"
 #include "tools/verify/verify.h"
@@ -56,6 +56,7 @@ static json_t *gather(struct hmreg *lib, const struct options *options)
     nics_look_again(json_object_get(facts, "nics"));
     doc_each(fabric, json_object_get(facts, "fabrics"))
         json_object_del(fabric, "checks");
+    fabrics_order(facts); /* NICs as libibverbs lists them: libfabric often has them reversed */
     doc_set(facts, "pairs", paths_pairs(facts));
     return facts;
 }
@@ -80,25 +81,16 @@ static json_t *describe(struct hmreg *lib, const void *given)
 
 /* ---- the command ------------------------------------------------------------------------ */
 
-static void refuse_code(const char *code)
-{
-    struct nearest meant = {.typed = code, .length = strlen(code)};
-
-    for (const struct finding *finding = all_findings; finding->code; finding++)
-        nearest_try(&meant, finding->code);
-    print_error("hmreg doctor: --explain %s: no such code; accepted are list, and:", code);
-    if (meant.found)
-        print_error("Did you mean %s?", meant.found);
-}
-
 static int explain(const char *code)
 {
     if (finding_explain(code))
         return EXIT_GOOD;
-    if (strcmp(code, "list"))
-        refuse_code(code);
+    if (strcmp(code, "list")) {
+        findings_print_near(code);
+        return EXIT_ERROR;
+    }
     findings_print_codes();
-    return strcmp(code, "list") ? EXIT_ERROR : EXIT_GOOD;
+    return EXIT_GOOD;
 }
 
 static int status_of(const json_t *document)

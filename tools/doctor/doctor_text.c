@@ -173,10 +173,10 @@ static json_t *labels_of(const struct pairs *pairs)
 }
 
 /* Prints one line for many pairs that are alike. */
-static bool print_alike(const struct pairs *pairs, const json_t *labels)
+static bool print_alike(const struct pairs *pairs)
 {
     struct names devices = {.count = 0}, nics = {.count = 0};
-    size_t rows = json_array_size(labels), columns = json_array_size(pairs->nics);
+    size_t rows = json_array_size(pairs->devices), columns = json_array_size(pairs->nics);
     char first[CELL], other[CELL];
 
     snprintf(first, sizeof(first), "%s", cell_pair(pairs, 0, 0, other));
@@ -185,7 +185,7 @@ static bool print_alike(const struct pairs *pairs, const json_t *labels)
             return false;
     if (rows * columns <= FEW_PAIRS)
         return false;
-    names_add_list(&devices, labels);
+    names_add_list(&devices, pairs->devices);
     names_add_list(&nics, pairs->nics);
     print_paragraph("all pairs: ", "%s", first);
     print_paragraph("devices: ", "%s", names_text(&devices));
@@ -198,7 +198,7 @@ static void print_cells(const json_t *list)
     struct pairs pairs = {list, names_of(list, "device"), names_of(list, "nic")};
     json_t *labels = labels_of(&pairs);
 
-    if (!print_alike(&pairs, labels))
+    if (!print_alike(&pairs))
         print_matrix(&(struct matrix){"device", labels, pairs.nics, cell_pair, &pairs});
     json_decref(labels);
     json_decref(pairs.devices);

@@ -5,6 +5,8 @@
 #include "tools/doctor/findings.h"
 
 #include "tools/document.h"
+#include "tools/foreign.h"
+#include "tools/nearest.h"
 #include "tools/table.h"
 
 #include <stdarg.h>
@@ -105,16 +107,48 @@ enum severity findings_worst(const json_t *findings)
 
 /* ---- explaining ------------------------------------------------------------------------- */
 
-void findings_print_codes(void)
+static void print_codes(const json_t *rows)
 {
     static const struct column columns[] = {
         COLUMN("code", "code"), COLUMN("severity", "severity"), COLUMN("means", "title"), {0}};
+
+    print_rows(columns, rows);
+}
+
+/* Rows of the codes that contain the word or, letter by letter, are nearest to it; NULL: of all. */
+static json_t *codes_near(const char *word)
+{
+    struct nearest meant = {.typed = word, .length = word ? strlen(word) : 0};
     json_t *rows = doc_array();
 
+    for (const struct finding *finding = all_findings; word && finding->code; finding++)
+        nearest_try(&meant, finding->code);
     for (const struct finding *finding = all_findings; finding->code; finding++)
-        doc_add(rows, doc_pack("{s:s, s:s, s:s}", "code", finding->code, "severity",
-                               severity_name(finding->severity), "title", finding->title));
-    print_rows(columns, rows);
+        if (!word || strstr(finding->code, word) || finding->code == meant.found)
+            doc_add(rows, doc_pack("{s:s, s:s, s:s}", "code", finding->code, "severity",
+                                   severity_name(finding->severity), "title", finding->title));
+    return rows;
+}
+
+void findings_print_codes(void)
+{
+    json_t *rows = codes_near(NULL);
+
+    print_codes(rows);
+    json_decref(rows);
+}
+
+void findings_print_near(const char *typed)
+{
+    json_t *rows = codes_near(typed);
+
+    if (json_array_size(rows)) {
+        print_error("hmreg doctor: --explain %s: no such code; near are:", typed);
+        print_codes(rows);
+    } else {
+        print_error("hmreg doctor: --explain %s: no such code; accepted are list, and:", typed);
+        findings_print_codes();
+    }
     json_decref(rows);
 }
 

@@ -70,8 +70,11 @@ void finding_add(json_t *findings, const char *code, const char *where, const ch
 enum severity finding_severity(const json_t *finding);
 enum severity findings_worst(const json_t *findings);
 
-/* --explain CODE; "list" or an unknown code prints all codes. Returns whether the code is known. */
+/* --explain CODE. Returns whether the code is known. */
 int finding_explain(const char *code);
 void findings_print_codes(void);
+
+/* An unknown code: says so, and prints the codes near it; if there are none, all. */
+void findings_print_near(const char *typed);
 
 #endif
