@@ -220,19 +220,39 @@ int fake_duplicate(const struct fake_piece *piece)
     return request.duplicate;
 }
 
+/* Closes fd on failure. */
+static int with_length(int fd, size_t len)
+{
+    if (fd >= 0 && ftruncate(fd, (off_t)len)) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* -1 also where the limit of locked memory, which such mappings count for, has no room. */
+static int new_secret(size_t len)
+{
+    int fd = with_length((int)syscall(SYS_memfd_secret, O_CLOEXEC), len);
+    void *mapped = fd < 0 ? MAP_FAILED : mmap(NULL, len, PROT_READ, MAP_SHARED, fd, 0);
+
+    if (mapped != MAP_FAILED) {
+        munmap(mapped, len);
+        return fd;
+    }
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
 int fake_file(size_t len)
 {
     int fd;
 
     if (fake_is_dmabuf())
         return new_dmabuf(len);
-    fd = has_secret_memory() ? (int)syscall(SYS_memfd_secret, O_CLOEXEC)
-                             : memfd_create("hmreg-simulated-device", MFD_CLOEXEC);
-    if (fd >= 0 && ftruncate(fd, (off_t)len)) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
+    fd = has_secret_memory() ? new_secret(len) : -1;
+    return fd >= 0 ? fd : with_length(memfd_create("hmreg-simulated-device", MFD_CLOEXEC), len);
 }
 
 /* With HMREG_FAKE_HIGH where Intel's driver has device memory: up to 4 MiB before the end of all

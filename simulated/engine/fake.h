@@ -8,9 +8,9 @@
  *  - its bytes live in a descriptor that stands for the dmabuf. Where the kernel has
  *    memfd_secret(2) that is what it is: loads and stores through a mapping work, but the kernel
  *    will not pin its pages, so process_vm_readv(2) and ibv_reg_mr answer EFAULT, exactly as for
- *    a GPU's BAR. Elsewhere, and with HMREG_FAKE_MEMFD=1, it is a memfd, which is kinder, and
- *    answers lseek(2) as a dmabuf does; fake_is_strict() says which. Where
- *    there is a /dev/softgpu (simulated/guest) it is a real dmabuf of that.
+ *    a GPU's BAR. Elsewhere, beyond the limit of locked memory, and with HMREG_FAKE_MEMFD=1, it is
+ * a memfd, which is kinder, and answers lseek(2) as a dmabuf does; fake_is_strict() says which.
+ * Where there is a /dev/softgpu (simulated/guest) it is a real dmabuf of that.
  *  - a freed address is handed out again at the next allocation that fits (first fit, lowest
  *    address), with a new id.
  * A block is what one descriptor names: whole pages, of 64 KiB where /dev/softgpu has NVIDIA's

@@ -152,6 +152,13 @@ guides_program_runs() {
         ends 1 'simulated devices' --cuda 1 --fail cuMemAlloc_v2:2 -- "$work/copy"
 }
 
+# Device memory is none that counts as locked, where there is no room for that.
+guides_program_runs_without_locked_memory() {
+    local user=()
+    ((EUID)) || user=(setpriv --bounding-set=-ipc_lock)
+    (ulimit -l 0 && runs 1 hello --cuda 1 -- "${user[@]}" "$work/copy")
+}
+
 # An installed hmreg, and the program of the reference.
 hmreg_registers_simulated_memory() {
     local -x PKG_CONFIG_PATH=$hmreg/$LIBDIR/pkgconfig LD_LIBRARY_PATH=$hmreg/$LIBDIR
@@ -216,6 +223,7 @@ everything() { # WHERE
     done
     if has cuda; then
         check "simulated_$1__program_of_the_guide" guides_program_runs
+        check "simulated_$1__program_of_the_guide__no_locked_memory" guides_program_runs_without_locked_memory
         check "simulated_$1__hello_of_an_installed_hmreg" hmreg_registers_simulated_memory
         [[ " $COMPONENTS " != *" ofi "* ]] || check "simulated_$1__example_of_an_installed_hmreg" example_uses_simulated_memory
     fi
