@@ -22,6 +22,10 @@
     "'longest_ns': 1, 'deregistered': 2, 'looked_at': 2, 'freed': 1, 'rights': '" rights           \
     "', 'nic': 'mlx5_0'}"
 
+#define AGAIN(rights)                                                                              \
+    "{'addr': '0x1000', 'len': 4096, 'count': 2, 'ns': 5, 'rights': '" rights                      \
+    "', 'caller': '/opt/program'}"
+
 /* The text about a process with two rows of each kind. lost: of which kind some were not recorded.
  */
 static const char *printed(const char *lost)
@@ -42,6 +46,8 @@ static const char *printed(const char *lost)
     int out = memfd_create("text", MFD_CLOEXEC), before = dup(STDOUT_FILENO);
     ssize_t size;
 
+    json_object_set_new(json_object_get(process, "again"), "ranges",
+                        json_of("[" AGAIN("write") ", " AGAIN("remote") "]"));
     if (lost)
         json_object_set_new(json_object_get(process, "not_recorded"), lost, json_integer(1));
     json_object_set_new(document, "processes", json_pack("[O]", process));
@@ -67,6 +73,8 @@ TEST(rows__that_differ_in_rights_or_nic__say_so)
     assert_says(text, "from 4 KiB, remote, on mlx5_1, by program, 2 times: EFAULT");
     assert_says(text, "1 range of system memory, from 4 KiB, read, on mlx5_0, by program.");
     assert_says(text, "1 range of system memory, from 4 KiB, remote, on mlx5_0, by program.");
+    assert_says(text, "5 ns  write   program");
+    assert_says(text, "5 ns  remote  program");
     assert_silent(text, "at least");
 }
 

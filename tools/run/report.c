@@ -221,14 +221,16 @@ static void set_again(json_t *process, struct trace_view *view)
     qsort(view->ranges, view->range_count, sizeof(view->ranges[0]), by_range_time);
     for (unsigned i = 0; i < view->range_count && i < MOST_RANGES; i++) {
         const struct view_range *range = &view->ranges[i];
-        const char *caller =
-            range->row < view->row_count ? view->names[view->rows[range->row].key.module] : "";
+        bool known = range->row < view->row_count;
+        const char *caller = known ? view->names[view->rows[range->row].key.module] : "";
+        const char *rights = known ? rights_name(view->rows[range->row].key.rights) : "";
         json_t *made = doc_object();
 
         doc_set(made, "addr", doc_hex(range->addr));
         set_number(made, "len", range->len);
         set_number(made, "count", range->count);
         set_number(made, "ns", range->again_ns);
+        doc_set(made, "rights", text_or_null(rights));
         doc_set(made, "caller", text_or_null(caller));
         doc_add(ranges, made);
     }

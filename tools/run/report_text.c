@@ -227,6 +227,7 @@ static void print_again(const json_t *process)
         COLUMN(">length", "len", .cell = cell_bytes),
         COLUMN(">times", "count"),
         COLUMN(">time", "ns", .cell = cell_time),
+        COLUMN("rights", "rights", .none = "-"),
         COLUMN("caller", "caller", .none = "-", .cell = cell_file),
         {0}};
     const json_t *again = json_object_get(process, "again");
