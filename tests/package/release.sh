@@ -73,6 +73,15 @@ bill_is_of_these_sources() {
             "$work/made/$release.spdx"
 }
 
+# What debian/copyright says of each folder, and here of each file.
+bill_has_the_licences_of_the_files() {
+    diff <(cd "$work/$release" && find kernel simulated/guest/kmod -type f ! -name hmreg_counter.h -printf './%p GPL-2.0-only\n' |
+        LC_ALL=C sort) \
+        <(awk '/^FileName: / { file = substr($0, 11) }
+            /^LicenseConcluded: / && file && !/ BSD-2-Clause OR GPL-2.0-only$/ { print file, $2 }' \
+            "$work/made/$release.spdx" | LC_ALL=C sort)
+}
+
 # What libhmreg needs of others, without a compiler's time for the rest.
 builds() {
     "$CMAKE" -G Ninja -S "$work/$release" -B "$work/build" -DCMAKE_C_COMPILER="$CC" -DHMREG_DOCS=OFF -DHMREG_TESTS=OFF \
@@ -92,6 +101,7 @@ done
 check release__unpacks unpacks
 check release__names_the_publisher names_the_publisher
 check release__bill_of_materials__of_these_sources bill_is_of_these_sources
+check release__bill_of_materials__licences_of_the_files bill_has_the_licences_of_the_files
 check release__placeholder__where_it_is_replaced placeholder_is_where_it_is_replaced
 check release__builds builds
 finish
