@@ -422,6 +422,10 @@ static const struct {
     {"peer-untried", PAIR("", "'untried', 'text': 'why'"), ": why."},
     {"peer-mtu-differs", PAIR(", 'port': {'mtu': 9000}, 'peer_port': {'mtu': 1500}", "'proven'"),
      "the MTU is 9000 here and 1500 there."},
+    {"peer-errors", PAIR(", 'risen': {'symbol_error': 3}", "'proven'"),
+     "m0 with b's m1: the port here counted errors: symbol_error by 3."},
+    {"peer-errors", PAIR(", 'peer_risen': {'link_downed': 1}", "'proven'"),
+     "the port on the other node counted errors: link_downed by 1."},
     {"peer-slow",
      PEER("") "[{'provider': 'verbs', 'cpu': false, 'nic': 'm0', 'peer_nic': 'm1', 'port': "
               "{'rated_mbps': 100000}, 'peer_port': {'rated_mbps': 200000}, 'proof': {'result': "
