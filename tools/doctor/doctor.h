@@ -69,7 +69,7 @@ void doctor_print_all(bool all);
 void doctor_print_text(const json_t *document);
 /* One line: the host, the verdict, the first finding, numbers. */
 void doctor_print_brief(const json_t *document);
-/* The same where there is no verdict: the host, UNKNOWN, the first error. */
+/* Prints one line where there is no verdict: the host, UNKNOWN, the first error. */
 void doctor_print_unknown(void);
 /* Prints the document in OpenMetrics' text format. */
 void doctor_print_metrics(const json_t *document);
