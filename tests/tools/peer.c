@@ -382,10 +382,12 @@ TEST(pair__whose_process_crashes__has_a_finding_and_others_are_tried)
     document = tool_document(2, "doctor", "--json", peer, "--secret", secret_file);
     tool_preload_nic(false);
     assert_int_equal(json_array_size(list_at(document, "facts/pairs")), 4);
-    doc_each(pair, list_at(document, "facts/pairs"))
+    doc_each(pair, list_at(document, "facts/pairs")) {
         assert_says(words_at(pair, "proof/text"), !strcmp(words_at(pair, "nic"), "mlx5_0")
                                                       ? "its process crashed with signal 9"
                                                       : "remote access error");
+        assert_true(json_is_object(at(pair, "risen")) && json_is_object(at(pair, "peer_risen")));
+    }
     assert_non_null(find(list_at(document, "findings"), "code", "peer-failed"));
     end();
 }
