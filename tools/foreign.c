@@ -74,6 +74,8 @@ void foreign_copy(char *to, const char *from, size_t room)
     foreign_text(to);
 }
 
+static char first[512];
+
 void print_error(const char *format, ...)
 {
     char *text = NULL;
@@ -84,5 +86,14 @@ void print_error(const char *format, ...)
         text = NULL;
     va_end(args);
     fprintf(stderr, "%s\n", text ? foreign_text(text) : "hmreg: out of memory");
+    if (!first[0] && text) {
+        snprintf(first, sizeof(first), "%.500s", text);
+        foreign_text(first); /* a character may be cut */
+    }
     free(text);
+}
+
+const char *first_error(void)
+{
+    return first;
 }

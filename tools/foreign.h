@@ -20,5 +20,6 @@ void foreign_copy(char *to, const char *from, size_t room);
 
 /* Prints a line on stderr through foreign_text(). */
 void print_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+const char *first_error(void); /* the first one printed; "": there is none */
 
 #endif

@@ -56,10 +56,11 @@ names_the_publisher() {
         grep -qxF "PackageSupplier: Organization: ${publisher/ </ (}" <(sed 's/)$/>/' "$work/made/$release.spdx")
 }
 
+# Where who publishes is set, packaging/publisher has another.
 placeholder_is_where_it_is_replaced() {
-    diff <(printf '%s\n' debian/changelog debian/control packaging/publisher packaging/release) \
-        <(grep -rlF 'hmreg@example.org' --exclude-dir=.git --exclude-dir='build*' . | sed 's|^\./||' |
-            grep -v '^tests/package/release.sh$' | LC_ALL=C sort)
+    diff <(printf '%s\n' debian/changelog debian/control packaging/release) \
+        <(grep -rlF 'example.org' --exclude-dir=.git --exclude-dir='build*' . | sed 's|^\./||' |
+            grep -vxE 'packaging/publisher|tests/package/release.sh' | LC_ALL=C sort)
 }
 
 # Each file, with its checksum, and the one of all.
@@ -71,6 +72,15 @@ bill_is_of_these_sources() {
             sort | tr -d '\n' | sha1sum | cut -d ' ' -f 1)" "$work/made/$release.spdx" &&
         grep -qx "PackageChecksum: SHA256: $(sha256sum <"$work/made/$release.tar.gz" | cut -d ' ' -f 1)" \
             "$work/made/$release.spdx"
+}
+
+# What debian/copyright says of each folder, and here of each file.
+bill_has_the_licences_of_the_files() {
+    diff <(cd "$work/$release" && find kernel simulated/guest/kmod -type f ! -name hmreg_counter.h -printf './%p GPL-2.0-only\n' |
+        LC_ALL=C sort) \
+        <(awk '/^FileName: / { file = substr($0, 11) }
+            /^LicenseConcluded: / && file && !/ BSD-2-Clause OR GPL-2.0-only$/ { print file, $2 }' \
+            "$work/made/$release.spdx" | LC_ALL=C sort)
 }
 
 # What libhmreg needs of others, without a compiler's time for the rest.
@@ -92,6 +102,7 @@ done
 check release__unpacks unpacks
 check release__names_the_publisher names_the_publisher
 check release__bill_of_materials__of_these_sources bill_is_of_these_sources
+check release__bill_of_materials__licences_of_the_files bill_has_the_licences_of_the_files
 check release__placeholder__where_it_is_replaced placeholder_is_where_it_is_replaced
 check release__builds builds
 finish

@@ -126,12 +126,27 @@ TEST(compare__what_broke_first__and_the_other_way_round)
     tool = doctor_run(option, "--no-proof");
     assert_true(strstr(tool.out, "What broke since") < strstr(tool.out, "What else differs since"));
     assert_true(strstr(tool.out, "What broke since") < strstr(tool.out, "What to do"));
+    tool = doctor_run(option, "--brief");
+    assert_says(tool.out, " broke=");
+    assert_null(strstr(tool.out, " broke=0"));
     path = kept_document();
     tree_file("/sys/class/infiniband/mlx5_1/ports/1/state", "4: ACTIVE\n");
     compared = at(doctor_examined(option, &status), "compared");
     assert_non_null(change_of(compared, "mended", "nics/mlx5_1/ports/1/state"));
     assert_int_equal(json_array_size(list_at(compared, "broke")), 0);
     unlink(path);
+}
+
+TEST(brief__no_verdict__unknown_and_the_error)
+{
+    struct tool tool = tool_run("doctor", "--brief", "--compare=/nowhere");
+    char host[128] = "", line[512];
+
+    gethostname(host, sizeof(host) - 1);
+    snprintf(line, sizeof(line), "%s UNKNOWN hmreg doctor: --compare /nowhere: ", host);
+    assert_int_equal(tool.status, 3);
+    assert_memory_equal(tool.out, line, strlen(line));
+    assert_ptr_equal(strchr(tool.out, '\n'), tool.out + strlen(tool.out) - 1);
 }
 
 TEST(compare__no_document_of_the_doctor__refused)

@@ -382,10 +382,12 @@ TEST(pair__whose_process_crashes__has_a_finding_and_others_are_tried)
     document = tool_document(2, "doctor", "--json", peer, "--secret", secret_file);
     tool_preload_nic(false);
     assert_int_equal(json_array_size(list_at(document, "facts/pairs")), 4);
-    doc_each(pair, list_at(document, "facts/pairs"))
+    doc_each(pair, list_at(document, "facts/pairs")) {
         assert_says(words_at(pair, "proof/text"), !strcmp(words_at(pair, "nic"), "mlx5_0")
                                                       ? "its process crashed with signal 9"
                                                       : "remote access error");
+        assert_true(json_is_object(at(pair, "risen")) && json_is_object(at(pair, "peer_risen")));
+    }
     assert_non_null(find(list_at(document, "findings"), "code", "peer-failed"));
     end();
 }
@@ -422,6 +424,10 @@ static const struct {
     {"peer-untried", PAIR("", "'untried', 'text': 'why'"), ": why."},
     {"peer-mtu-differs", PAIR(", 'port': {'mtu': 9000}, 'peer_port': {'mtu': 1500}", "'proven'"),
      "the MTU is 9000 here and 1500 there."},
+    {"peer-errors", PAIR(", 'risen': {'symbol_error': 3}", "'proven'"),
+     "m0 with b's m1: the port here counted errors: symbol_error by 3."},
+    {"peer-errors", PAIR(", 'peer_risen': {'link_downed': 1}", "'proven'"),
+     "the port on the other node counted errors: link_downed by 1."},
     {"peer-slow",
      PEER("") "[{'provider': 'verbs', 'cpu': false, 'nic': 'm0', 'peer_nic': 'm1', 'port': "
               "{'rated_mbps': 100000}, 'peer_port': {'rated_mbps': 200000}, 'proof': {'result': "

@@ -28,8 +28,8 @@ on() { # HOST COMMAND...
     nsenter --net="/run/netns/host$1" "${@:2}"
 }
 
-serve() { # HOST: returns when it listens
-    nsenter --net="/run/netns/host$1" "$tool" doctor --serve --secret /run/secret >"/run/served$1" 2>&1 &
+serve() { # HOST [OPTION...]: returns when it listens
+    nsenter --net="/run/netns/host$1" "$tool" doctor --serve --secret /run/secret "${@:2}" >"/run/served$1" 2>&1 &
     servers+=($!)
     until on "$1" cat /proc/net/tcp | grep -q ":$(printf %04X $port) 00000000:0000 0A"; do
         kill -0 $! || return
@@ -40,9 +40,9 @@ ask() { # HOST [OPTION...]
     on 0 "$tool" doctor --peer "10.12.0.$(($1 + 1))" --secret /run/secret "${@:2}"
 }
 
-asked() { # STATUS JQ-FILTER HOST: the document has what the filter looks for
+asked() { # STATUS JQ-FILTER HOST [OPTION...]: the document has what the filter looks for
     local found status
-    found=$(ask "$3" --json)
+    found=$(ask "$3" --json "${@:4}")
     status=$?
     echo "status $status: $found"
     ((status == $1)) && jq -e "$2" <<<"$found"
@@ -68,14 +68,14 @@ if [[ ${1-} == inside ]]; then
     for ((i = 1; i < hosts - 1; i++)); do
         serve $i
     done
-    with_devices serve $i
+    with_devices serve $i --patience 280 # five memories, on a busy machine
     trap 'kill "${servers[@]}"' EXIT
     check peer__good_host__proven asked 0 '.facts.pairs | length == 1 and .[0].proof.result == "proven" and
         .[0].memories[0].write_mbps > 0 and .[0].memories[0].latency_ns > 0' 1
     check peer__good_host__brief says ' GOOD 1 of 1 pairs' ask 1 --brief
     if [[ -e $FAKES/cuda/libcuda.so.1 ]]; then
         check peer__devices__each_proven with_devices asked 0 '.facts.pairs[0].memories | length == 5 and
-            all(.result == "proven")' 4
+            all(.result == "proven")' 4 --patience 280
     else
         skip peer__devices__each_proven "no simulated CUDA devices in this build"
     fi

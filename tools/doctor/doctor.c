@@ -144,32 +144,41 @@ static int meet(const struct options *options)
     return options->serve ? peer_serve(&peer) : peer_ask(&peer);
 }
 
+static int act(const struct command *self, struct options *options)
+{
+    json_t *earlier = NULL;
+    int status;
+
+    if (!!options->explain + options->json + options->brief + options->metrics > 1) {
+        print_error("hmreg doctor: --explain, --json, --brief, --openmetrics: one of them is "
+                    "accepted");
+        return EXIT_ERROR;
+    }
+    if (options->serve || options->peer || options->secret)
+        return meet(options);
+    if (options->explain)
+        return explain(options->explain);
+    doctor_print_all(options->verbose);
+    if (options->compare && !(earlier = doctor_read_earlier(options->compare)))
+        return EXIT_ERROR;
+    options->earlier = earlier;
+    status = options->picture ? show_drawn(self, options) : show_as(self, options);
+    json_decref(earlier);
+    return status;
+}
+
 static int run(const struct command *self, int argc, char **argv)
 {
     struct options options = {.patience = PATIENCE};
-    json_t *earlier = NULL;
     int status;
 
     if (argc > 1 && !strcmp(argv[1], PEER_PART))
         return peer_part(argc - 2, argv + 2);
     status = options_parse(self, argc, argv, &options);
-    if (status != EXIT_CONTINUE)
-        return status;
-    if (!!options.explain + options.json + options.brief + options.metrics > 1) {
-        print_error("hmreg doctor: --explain, --json, --brief, --openmetrics: one of them is "
-                    "accepted");
-        return EXIT_ERROR;
-    }
-    if (options.serve || options.peer || options.secret)
-        return meet(&options);
-    if (options.explain)
-        return explain(options.explain);
-    doctor_print_all(options.verbose);
-    if (options.compare && !(earlier = doctor_read_earlier(options.compare)))
-        return EXIT_ERROR;
-    options.earlier = earlier;
-    status = options.picture ? show_drawn(self, &options) : show_as(self, &options);
-    json_decref(earlier);
+    if (status == EXIT_CONTINUE)
+        status = act(self, &options);
+    if (status == EXIT_ERROR && options.brief)
+        doctor_print_unknown();
     return status;
 }
 

@@ -18,6 +18,10 @@ json_t *nvidia_facts(const json_t *runtimes);
 json_t *nics_facts(void); /* the kernel's RDMA devices, opened by a library or not */
 /* Call after transfers: updates each port's "errors", and sets "risen", the increase. */
 void nics_look_again(json_t *nics);
+/* The port's error counters that are not 0; the increase of each since before; and in words. */
+json_t *port_errors(const char *nic, const char *port);
+json_t *port_errors_risen(const json_t *before, const json_t *now);
+void port_errors_name(const json_t *risen, struct names *names);
 json_t *peers_facts(void); /* peer memory */
 
 /* Runs the proofs and sets "proof" in each memory of each fabric of the facts; null: no proof to
@@ -65,6 +69,8 @@ void doctor_print_all(bool all);
 void doctor_print_text(const json_t *document);
 /* One line: the host, the verdict, the first finding, numbers. */
 void doctor_print_brief(const json_t *document);
+/* Prints one line where there is no verdict: the host, UNKNOWN, the first error. */
+void doctor_print_unknown(void);
 /* Prints the document in OpenMetrics' text format. */
 void doctor_print_metrics(const json_t *document);
 

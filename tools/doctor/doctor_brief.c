@@ -4,6 +4,7 @@
  */
 #include "tools/doctor/doctor.h"
 #include "tools/doctor/findings.h"
+#include "tools/foreign.h"
 #include "tools/metrics.h"
 
 #include <ctype.h>
@@ -40,6 +41,7 @@ void doctor_print_brief(const json_t *document)
 {
     const json_t *facts = json_object_get(document, "facts");
     const json_t *first = json_array_get(json_object_get(document, "findings"), 0);
+    const json_t *compared = json_object_get(document, "compared");
     bool good = doc_equals(document, "verdict", "good");
 
     print_words(doc_words(document, "host"));
@@ -52,8 +54,22 @@ void doctor_print_brief(const json_t *document)
         printf("%s: ", doc_words(first, "code"));
         print_words(doc_words(first, "text"));
     }
-    printf(" | pairs=%zu proven=%zu findings=%zu\n", pairs_that(facts, false),
+    printf(" | pairs=%zu proven=%zu findings=%zu", pairs_that(facts, false),
            pairs_that(facts, true), json_array_size(json_object_get(document, "findings")));
+    if (compared)
+        printf(" broke=%zu", json_array_size(json_object_get(compared, "broke")));
+    putchar('\n');
+}
+
+void doctor_print_unknown(void)
+{
+    json_t *document = doc_new("doctor");
+
+    print_words(doc_words(document, "host"));
+    printf(" UNKNOWN ");
+    print_words(first_error());
+    putchar('\n');
+    json_decref(document);
 }
 
 /* ---- metrics ------------------------------------------------------------------------------ */
@@ -132,10 +148,16 @@ void doctor_print_metrics(const json_t *document)
 {
     const json_t *facts = json_object_get(document, "facts");
     const json_t *findings = json_object_get(document, "findings");
+    const json_t *compared = json_object_get(document, "compared");
 
     metrics_family("hmreg_doctor_verdict", "gauge", "0 good, 1 degraded, 2 broken.");
     metrics_sample("hmreg_doctor_verdict", "", &NONE, (double)findings_worst(findings));
     print_findings(findings);
+    if (compared) {
+        metrics_family("hmreg_doctor_broke", "gauge", "Facts that broke since --compare's file.");
+        metrics_sample("hmreg_doctor_broke", "", &NONE,
+                       (double)json_array_size(json_object_get(compared, "broke")));
+    }
     print_pairs(json_object_get(facts, "pairs"));
     metrics_family("hmreg_nic_port_active", "gauge", "1 where the port's link is up, else 0.");
     visit_ports(facts, print_active);

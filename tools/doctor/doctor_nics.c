@@ -46,8 +46,7 @@ static void add_errors(json_t *errors, const char *nic, const char *port, const 
     json_decref(names);
 }
 
-/* The port's error counters that are not 0. */
-static json_t *port_errors(const char *nic, const char *port)
+json_t *port_errors(const char *nic, const char *port)
 {
     json_t *errors = doc_object();
 
@@ -135,8 +134,7 @@ json_t *nics_facts(void)
     return nics;
 }
 
-/* The increase of each counter that has risen. */
-static json_t *more_errors(const json_t *before, const json_t *now)
+json_t *port_errors_risen(const json_t *before, const json_t *now)
 {
     json_t *risen = doc_object(), *count;
     const char *counter;
@@ -160,7 +158,7 @@ void nics_look_again(json_t *nics)
 
             snprintf(number, sizeof(number), "%" PRIu64, doc_number(port, "port"));
             errors = port_errors(doc_words(nic, "name"), number);
-            doc_set(port, "risen", more_errors(json_object_get(port, "errors"), errors));
+            doc_set(port, "risen", port_errors_risen(json_object_get(port, "errors"), errors));
             doc_set(port, "errors", errors);
         }
 }
@@ -296,6 +294,19 @@ static void judge_ports(const json_t *facts, json_t *findings)
     json_decref(names);
 }
 
+void port_errors_name(const json_t *risen, struct names *names)
+{
+    const char *counter;
+    char words[80];
+    json_t *more;
+
+    json_object_foreach((json_t *)(uintptr_t)risen, counter, more) {
+        snprintf(words, sizeof(words), "%.48s by %" PRIu64, counter,
+                 (uint64_t)json_integer_value(more));
+        names_add(names, words);
+    }
+}
+
 /* Errors of this command's transfers, or of others at that time. */
 static void judge_errors(const json_t *facts, json_t *findings)
 {
@@ -304,15 +315,9 @@ static void judge_errors(const json_t *facts, json_t *findings)
     doc_each(nic, json_object_get(facts, "nics"))
         doc_each(port, json_object_get(nic, "ports")) {
             struct names names = {.count = 0};
-            const char *counter;
-            char words[80], rest[300];
-            json_t *more;
+            char rest[300];
 
-            json_object_foreach(json_object_get(port, "risen"), counter, more) {
-                snprintf(words, sizeof(words), "%.48s by %" PRIu64, counter,
-                         (uint64_t)json_integer_value(more));
-                names_add(&names, words);
-            }
+            port_errors_name(json_object_get(port, "risen"), &names);
             snprintf(rest, sizeof(rest), " counted errors on port %" PRIu64 ": %s.",
                      doc_number(port, "port"), names_text(&names));
             if (names.count)

@@ -304,6 +304,13 @@ const struct finding all_findings[] = {
      "Fix the cause in the sentence, then run hmreg doctor --peer again.",
      "A memory has no path to the NIC, or the connection of the doctors broke before the pair's "
      "turn."},
+    {"peer-errors", SEVERITY_DEGRADED, "a port counted errors while a pair of NICs was proven",
+     "Look at cable, optics and the switch's ports; on RoCE at flow control (PFC, ECN) and MTU. "
+     "Run "
+     "it again on idle nodes: other programs' transfers count as well.",
+     "The NIC repeats lost or damaged packets, so transfers are slow, not wrong. A counter that "
+     "rises during one proof rises all the time. The driver names the counters, and its "
+     "documentation explains them."},
     {"peer-slow", SEVERITY_DEGRADED, "a pair of NICs is slower than half its rated speed",
      "Compare with other pairs; look at the PCI link's width (lspci -vv), at the errors of the "
      "ports (hmreg doctor), flow control and congestion.",

@@ -123,10 +123,11 @@ json_t *peer_link_receive(struct peer_link *link, int64_t deadline);
  * failed. */
 json_t *peer_part_run(const char *part, const char *argument, int patience, struct loop_why *why);
 
-/* Runs this node's part of a pair, and moves messages between it and the other node's. Returns the
- * part's result. NULL: *why says how this or the other part failed. *lost: the connection broke.
- */
-json_t *peer_relay(struct peer_link *link, const char *part, const char *fabric, int patience,
+/* Runs this node's part of a pair, and moves messages between it and the other node's. fabric: of
+ * the list, or the pair, with this node's "id", "nic" and "port"; sets "risen" and "peer_risen",
+ * the increase of each error counter of both ports. Returns the part's result. NULL: *why says how
+ * this or the other part failed. *lost: the connection broke. */
+json_t *peer_relay(struct peer_link *link, const char *part, json_t *fabric, int patience,
                    struct loop_why *why, bool *lost);
 
 /* The processes themselves: all arguments of the command. Return the exit status. */

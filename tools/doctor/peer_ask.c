@@ -126,8 +126,8 @@ static void prove(struct asking *asking, json_t *pair)
     if (asking->lost)
         why = asking->link.why;
     memories = asking->lost ? NULL
-                            : peer_relay(&asking->link, "ask", doc_words(pair, "id"),
-                                         asking->options->patience, &why, &asking->lost);
+                            : peer_relay(&asking->link, "ask", pair, asking->options->patience,
+                                         &why, &asking->lost);
     if (json_is_array(memories)) {
         doc_set(pair, "proof", proof_of_memories(memories));
         doc_set(pair, "memories", memories);
@@ -143,6 +143,8 @@ static void prove_all(struct asking *asking, json_t *pairs)
 
     doc_each(pair, pairs) {
         doc_set(pair, "memories", doc_array());
+        doc_set(pair, "risen", json_null());
+        doc_set(pair, "peer_risen", json_null());
         if (asking->lost)
             doc_set(pair, "proof", proof("untried", "other", "the connection was lost before it"));
         else if (is_down(pair, "port") || is_down(pair, "peer_port"))

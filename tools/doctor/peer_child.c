@@ -99,9 +99,9 @@ static json_t *port_of_nic(const json_t *nics, const char *nic)
     port = port ? port : json_array_get(ports, 0);
     root_read(interface, sizeof(interface), "/sys/class/infiniband/%s/ports/%d/gid_attrs/ndevs/0",
               nic, (int)doc_number(port, "port"));
-    return doc_pack("{s:s, s:s, s:I, s:o}", "state", doc_words(port, "state"), "link",
-                    doc_words(port, "link"), "rated_mbps",
-                    (json_int_t)(strtod(doc_words(port, "rate"), NULL) * 1000), "mtu",
+    return doc_pack("{s:I, s:s, s:s, s:I, s:o}", "port", (json_int_t)doc_number(port, "port"),
+                    "state", doc_words(port, "state"), "link", doc_words(port, "link"),
+                    "rated_mbps", (json_int_t)(strtod(doc_words(port, "rate"), NULL) * 1000), "mtu",
                     mtu_of(interface));
 }
 

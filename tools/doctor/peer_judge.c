@@ -133,6 +133,23 @@ static void judge_rate(const json_t *facts, const json_t *pair, json_t *findings
         add(facts, pair, findings, "peer-slow", rest);
 }
 
+/* A failed transfer is repeated, and so counted; its own finding says what failed. */
+static void judge_errors(const json_t *facts, const json_t *pair, json_t *findings)
+{
+    static const char *const sides[][2] = {{"risen", "here"}, {"peer_risen", "on the other node"}};
+
+    for (size_t i = 0; i < COUNT(sides); i++) {
+        struct names names = {.count = 0};
+        char rest[400];
+
+        port_errors_name(json_object_get(pair, sides[i][0]), &names);
+        snprintf(rest, sizeof(rest), ": the port %s counted errors: %.300s.", sides[i][1],
+                 names_text(&names));
+        if (names.count)
+            add(facts, pair, findings, "peer-errors", rest);
+    }
+}
+
 void peer_judge(const json_t *facts, json_t *findings)
 {
     const json_t *peer = json_object_get(facts, "peer"), *pairs = json_object_get(facts, "pairs");
@@ -146,6 +163,8 @@ void peer_judge(const json_t *facts, json_t *findings)
     doc_each(pair, pairs) {
         if (strcmp(proof_result(pair), PEER_PROVEN) != 0)
             judge_failed(facts, pair, findings);
+        else
+            judge_errors(facts, pair, findings);
         judge_ports(facts, pair, findings);
         judge_rate(facts, pair, findings);
     }

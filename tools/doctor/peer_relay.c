@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The processes of peer_child.c, seen from the one that has the connection: it starts one, moves
- * lines between it and the other node, takes its result, and ends it when its time is over.
+ * lines between it and the other node, takes its result, and ends it when its time is over. What
+ * the NIC's port counted meanwhile goes to the other node with this process's end.
  */
 #include "tools/doctor/peer.h"
 
 #include "tools/child.h"
+#include "tools/doctor/doctor.h"
 #include "tools/verify/verify.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -22,6 +25,8 @@
 
 struct relay {
     struct peer_link *link; /* NULL: there is no other node */
+    json_t *fabric;         /* or a pair, with this node's NIC and port */
+    json_t *errors;         /* that the port had counted before */
     pid_t pid;
     int in, out; /* its standard input, -1: closed; and output, -1: it has ended */
     char *text;  /* its output that was not taken yet */
@@ -128,6 +133,29 @@ static void send(struct relay *relay, json_t *message)
         json_decref(message);
 }
 
+/* The errors that this node's port has counted; null: it is no NIC's. */
+static json_t *errors_counted(const struct relay *relay)
+{
+    const json_t *port = json_object_get(relay->fabric, "port");
+    char number[24];
+
+    if (!doc_has(port, "port"))
+        return json_null();
+    snprintf(number, sizeof(number), "%" PRIu64, doc_number(port, "port"));
+    return port_errors(doc_words(relay->fabric, "nic"), number);
+}
+
+/* Tells the other node that this one's process has ended. */
+static void send_end(struct relay *relay)
+{
+    json_t *now = errors_counted(relay), *risen = port_errors_risen(relay->errors, now);
+
+    if (relay->fabric)
+        doc_set(relay->fabric, "risen", json_incref(risen));
+    send(relay, doc_pack("{s:o, s:o}", "end", doc_text(relay->own.text), "risen", risen));
+    json_decref(now);
+}
+
 static void take_line(struct relay *relay, const char *text, size_t size)
 {
     json_t *line = json_loadb(text, size, 0, NULL);
@@ -176,6 +204,8 @@ static void hear_other(struct relay *relay, int64_t deadline)
     } else {
         relay->other_ended = true;
         close_in(relay);
+        doc_set(relay->fabric, "peer_risen",
+                doc_made(json_pack("O?", json_object_get(message, "risen"))));
         if (doc_words(message, "end")[0])
             loop_fail(&relay->other, "%s", doc_words(message, "end"));
     }
@@ -203,7 +233,7 @@ static void move_lines(struct relay *relay, int patience)
             continue;
         if (!rc || (ready[0].revents && !hear_own(relay))) {
             end_own(relay, !rc, patience);
-            send(relay, doc_pack("{s:o}", "end", doc_text(relay->own.text)));
+            send_end(relay);
             /* The other node's process gets as much time as this one's had. */
             deadline = verify_now() + patience * 1000LL;
         }
@@ -222,11 +252,13 @@ static json_t *run(struct relay *relay, const char *part, const char *argument, 
     if (!relay->text)
         doc_no_memory();
     signal(SIGPIPE, SIG_IGN);
+    relay->errors = errors_counted(relay);
     if (start(relay, part, argument))
-        send(relay, doc_pack("{s:o}", "end", doc_text(relay->own.text)));
+        send_end(relay);
     move_lines(relay, patience);
     end_own(relay, relay->lost, patience);
     free(relay->text);
+    json_decref(relay->errors);
     if (relay->lost)
         *why = relay->link->why;
     else if (relay->own.text[0])
@@ -249,11 +281,11 @@ json_t *peer_part_run(const char *part, const char *argument, int patience, stru
     return result;
 }
 
-json_t *peer_relay(struct peer_link *link, const char *part, const char *fabric, int patience,
+json_t *peer_relay(struct peer_link *link, const char *part, json_t *fabric, int patience,
                    struct loop_why *why, bool *lost)
 {
-    struct relay relay = {.link = link};
-    json_t *result = run(&relay, part, fabric, patience, why);
+    struct relay relay = {.link = link, .fabric = fabric};
+    json_t *result = run(&relay, part, doc_words(fabric, "id"), patience, why);
 
     *lost = relay.lost;
     return result;

@@ -5,7 +5,7 @@
  *
  *     peer    {"do": "list"}                     server  {"list": [...]}
  *     peer    {"do": "pair", "fabric": ID}       then both run their part of the pair, and
- *             send its messages as {"say": ...} and its end as {"end": WHY}
+ *             send its messages as {"say": ...} and its end as {"end": WHY, "risen": ERRORS}
  */
 #include "tools/command.h"
 #include "tools/doctor/peer.h"
@@ -42,15 +42,16 @@ static void send_list(struct session *session)
 /* Only a name of the list reaches a process. */
 static void serve_pair(struct session *session, const char *fabric)
 {
+    json_t *listed = (json_t *)(uintptr_t)doc_find(session->fabrics, "id", fabric);
     struct loop_why why;
 
-    if (!doc_find(session->fabrics, "id", fabric) || session->pairs++ == PEER_PAIRS) {
+    if (!listed || session->pairs++ == PEER_PAIRS) {
         session->lost =
             peer_link_send(&session->link, doc_pack("{s:s}", "end", "it refused this pair"));
         return;
     }
     json_decref(
-        peer_relay(&session->link, "serve", fabric, session->patience, &why, &session->lost));
+        peer_relay(&session->link, "serve", listed, session->patience, &why, &session->lost));
 }
 
 static bool serve_one(struct session *session, int64_t end)
