@@ -25,6 +25,7 @@ struct nic {
     void (*_Atomic using)(void);  /* called once, by bind, enable or refresh */
     atomic_uint uses;             /* calls of these */
     atomic_bool hangs;            /* reg posts `entered` and waits for `leave` */
+    atomic_bool dereg_hangs;      /* so does dereg, once */
     sem_t entered, leave;
     struct hmreg_domain *domain;
 };
@@ -63,6 +64,10 @@ static int nic_dereg(void *self, struct hmreg_mr_keys *made)
 
     if (made->native != nic)
         abort(); /* a registration of another NIC */
+    if (atomic_exchange(&nic->dereg_hangs, false)) {
+        sem_post(&nic->entered);
+        sem_wait(&nic->leave);
+    }
     atomic_fetch_add(&nic->deregs, 1);
     return 0;
 }
