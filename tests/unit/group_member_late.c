@@ -6,6 +6,8 @@
  */
 #include "tests/unit/member_fixture.h"
 
+#include "core/remote/token.h"
+
 #include <hmreg/hibernate.h>
 #include <hmreg/job.h>
 #include <hmreg/suspend.h>
@@ -502,6 +504,34 @@ TEST(enable_refresh__withdrawn_before_its_turn__is_left_out)
         now = next;
         next = before;
     }
+}
+
+static void exchange(void)
+{
+    withdraw();
+    replace();
+}
+
+/* All keys of one token are of the same NIC. */
+TEST(pack__rail_is_replaced_in_the_call__a_token_of_the_new_one)
+{
+    uint8_t bytes[1024];
+    size_t size = sizeof(bytes);
+    struct hmreg_mr *mr;
+    struct token token;
+
+    nics_mode |= HMREG_MR_RAW;
+    open_all();
+    nics_mode &= ~(uint64_t)HMREG_MR_RAW;
+    mr = make_pieces();
+    atomic_store(&nics[BROKEN].using, exchange);
+    assert_ok(hmreg_mr_pack(hmreg_mr_rail(mr, BROKEN), bytes, &size));
+    assert_null(atomic_load(&nics[BROKEN].using));
+    assert_ok(token_read(bytes, size, &token));
+    assert_int_equal(token.raw_size, 3);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(token.raw[i], NEW);
+    close_it(mr);
 }
 
 TEST_MAIN()

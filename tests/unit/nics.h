@@ -32,6 +32,7 @@ struct nic {
 
 static struct nic nics[NICS_MOST];
 static atomic_uint nics_keys = 100;
+static uint64_t nics_mode = HMREG_MR_VIRT_ADDR | HMREG_MR_PROV_KEY; /* of those that are opened */
 
 static int nic_can(void *self, enum hmreg_path path, enum hmreg_iface iface, int device,
                    struct hmreg_reason *why)
@@ -103,6 +104,18 @@ static int nic_refresh(void *self, const struct hmreg_mr_keys *made, const struc
     return nic_use(self, made);
 }
 
+/* The NIC's number. */
+static int nic_raw_key(void *self, const struct hmreg_mr_keys *made, uint64_t *base, uint8_t *key,
+                       size_t *size)
+{
+    struct nic *nic = self;
+
+    *base = 0;
+    *size = 1;
+    *key = (uint8_t)(nic - nics);
+    return nic_use(self, made);
+}
+
 static const struct provider_ops nic_ops = {.name = "nic",
                                             .can = nic_can,
                                             .reg = nic_reg,
@@ -110,11 +123,12 @@ static const struct provider_ops nic_ops = {.name = "nic",
                                             .revoke = nic_revoke,
                                             .bind = nic_bind,
                                             .enable = nic_use,
-                                            .refresh = nic_refresh};
+                                            .refresh = nic_refresh,
+                                            .raw_key = nic_raw_key};
 
 static inline struct hmreg_domain *nic_open(struct hmreg *lib, unsigned number)
 {
-    struct provider_caps caps = {.mr_mode = HMREG_MR_VIRT_ADDR | HMREG_MR_PROV_KEY,
+    struct provider_caps caps = {.mr_mode = nics_mode,
                                  .key_size = 8,
                                  .iov_limit = 1,
                                  .max_len = UINT64_MAX,
