@@ -150,8 +150,8 @@ int hmreg_group_withdraw(struct hmreg_domain *group, size_t member, const char *
 static void withdraw_lost(struct hmreg_domain *group, struct hmreg_domain *member)
 {
     for (size_t i = 0; i < group->group->count; i++)
-        if (group->group->members[i] == member)
-            (void)withdraw(group, i, member->lost.why);
+        if (group->group->members[i] == member && withdraw(group, i, member->lost.why))
+            atomic_store(&member->lost.settled, false); /* no memory: it is called again */
 }
 
 void group_member_lost(struct hmreg_domain *member, const char *why)

@@ -13,8 +13,8 @@ void group_member_join(struct group *group);
  * while another thread suspends, resumes, withdraws or replaces. */
 void group_member_end_left(struct hmreg_domain *domain);
 
-/* The member is lost: withdraws it from each of its groups. Where there is no memory for it, a
- * group does what is left at its next withdrawal or replacement. */
+/* The member is lost: withdraws it from each of its groups. Where there is no memory for it, it is
+ * not settled (lost_settle()). */
 void group_member_lost(struct hmreg_domain *member, const char *why);
 
 #endif

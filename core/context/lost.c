@@ -69,5 +69,9 @@ int hmreg_domain_lost(struct hmreg_domain *domain, const char *why)
                           "domain is a group: name the member that is lost, which stays lost");
     lost_mark(domain, why);
     lost_settle(domain);
-    return 0;
+    return atomic_load(&domain->lost.settled)
+               ? 0
+               : hmreg_fail(-ENOMEM,
+                            "the domain is lost, but hmreg has no memory to take it out of "
+                            "each region of its groups: call again");
 }

@@ -22,7 +22,7 @@ int domain_fail_lost(const struct hmreg_domain *domain);
 void lost_mark(struct hmreg_domain *domain, const char *why);
 
 /* The second step of a domain that is marked; nothing where it is done, or not marked. Keeps the
- * thread's last error. */
+ * thread's last error. It is not done where there was no memory for all of it. */
 void lost_settle(struct hmreg_domain *domain);
 
 #endif

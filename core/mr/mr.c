@@ -313,9 +313,10 @@ void mr_publish(struct hmreg_mr *mr)
         atomic_store(&mr_ext(mr)->published, true);
 }
 
+/* Until then the body's bits are written; all regions of an async domain have an extension. */
 void mr_settle(const struct hmreg_mr *mr)
 {
-    while (mr->domain->caps.async && !atomic_load(&mr_ext(mr)->published))
+    while (mr->domain->caps.async && !atomic_load(&mr_body(mr)->ext->published))
         sched_yield();
 }
 
@@ -522,6 +523,8 @@ static void note_parts(const struct hmreg_mr *mr, const char *what)
 /* What a region of one registration has of its own; any other has nothing. */
 static struct hmreg_mr_keys own(const struct hmreg_mr *mr)
 {
+    if (mr)
+        mr_settle(mr);
     return mr && !mr_of_group(mr) && mr_parts(mr) == 1 ? mr_current(mr, 0) : MR_NONE;
 }
 

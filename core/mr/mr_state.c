@@ -187,13 +187,12 @@ int hmreg_domain_bind(struct hmreg_domain *domain, void *object, uint64_t flags)
 /* If keys have 64 bits, the raw key is the key's 8 bytes, little-endian. */
 static int raw_key(const struct hmreg_mr *mr, uint64_t *base, uint8_t *raw, size_t *size)
 {
-    const struct hmreg_domain *domain = mr->domain;
     struct hmreg_mr_keys keys;
-    int rc = mr_copy_keys(mr, 0, &keys);
+    const struct hmreg_domain *domain = mr_copy_live(mr, 0, &keys);
     uint64_t key = htole64(keys.key);
 
-    if (rc)
-        return rc;
+    if (!domain)
+        return mr_fail_without();
     if (domain->caps.mr_mode & HMREG_MR_RAW)
         return domain->ops.raw_key(domain->self, &keys, base, raw, size);
     memcpy(raw, &key, sizeof(key));

@@ -143,13 +143,13 @@ static void rebase(struct draft *draft, const struct owner *owner, unsigned inde
 /* Asks for the registration's raw key, behind those that the draft has. */
 static int ask_raw(struct draft *draft, const struct owner *owner, uint64_t *base, size_t *size)
 {
-    const struct hmreg_domain *domain = owner->mr->domain;
     size_t used = draft->token.raw_size;
     struct hmreg_mr_keys keys;
-    int rc = mr_copy_keys(owner->mr, owner->native, &keys);
+    const struct hmreg_domain *domain = mr_copy_live(owner->mr, owner->native, &keys);
 
     *size = draft->raw_room - used;
-    return rc ? rc : domain->ops.raw_key(domain->self, &keys, base, draft->raw + used, size);
+    return domain ? domain->ops.raw_key(domain->self, &keys, base, draft->raw + used, size)
+                  : mr_fail_without();
 }
 
 static int take_raw(struct draft *draft, const struct owner *owner, uint64_t *base, size_t *size)
@@ -221,15 +221,11 @@ static int add_registrations(struct draft *draft, const struct hmreg_mr *mr, uin
     return rc;
 }
 
-/* Call end_draft() afterwards, after a failure too. */
-static int describe(const struct hmreg_mr *mr, uint64_t begin, uint64_t end, struct draft *draft)
+static int fill(struct draft *draft, const struct hmreg_mr *mr, uint64_t begin, uint64_t end)
 {
     const struct hmreg_domain *domain = mr->domain;
     struct token *token = &draft->token;
-    int rc = begin_draft(draft, mr);
 
-    if (rc)
-        return rc;
     *token = (struct token){
         .iface = mr_body(mr)->iface,
         .extension_size = TOKEN_LIFE_BYTES,
@@ -246,6 +242,33 @@ static int describe(const struct hmreg_mr *mr, uint64_t begin, uint64_t end, str
     strncpy(token->provider, domain->ops.name, sizeof(token->provider) - 1);
     /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): end_draft() frees what the draft has */
     return add_registrations(draft, mr, begin, end);
+}
+
+/* Of a rail, whose member may be replaced meanwhile: all of it is of one registration. */
+static int fill_of_rail(struct draft *draft, const struct hmreg_mr *mr, uint64_t begin,
+                        uint64_t end)
+{
+    struct hmreg_error_guard guard;
+    uint64_t generation;
+    int rc;
+
+    hmreg_error_guard(&guard);
+    do {
+        generation = mr_generation(mr);
+        rc = fill(draft, mr, begin, end);
+    } while (generation != mr_generation(mr));
+    hmreg_error_unguard(&guard, !rc);
+    return rc;
+}
+
+/* Call end_draft() afterwards, after a failure too. */
+static int describe(const struct hmreg_mr *mr, uint64_t begin, uint64_t end, struct draft *draft)
+{
+    int rc = begin_draft(draft, mr);
+
+    if (rc)
+        return rc;
+    return mr_is_handle(mr) ? fill_of_rail(draft, mr, begin, end) : fill(draft, mr, begin, end);
 }
 
 /* ---- checks ----------------------------------------------------------------------------- */

@@ -110,8 +110,8 @@ enum hmreg_member_state {
  * A second call goes on with the regions that the first one could not change (-ENOMEM). why: a
  * reason for people, which is copied. Any thread. The call waits for no other thread, but
  * deregisters idle cached regions on the calling one: of a NIC that may not answer say
- * hmreg_domain_lost(), which withdraws it too. Regions that others register are without the member
- * when they have them.
+ * hmreg_domain_lost(), which withdraws it too. Until a NIC answers, no replacement in the group
+ * ends. Regions that others register are without the member when they have them.
  * -EINVAL: an argument is NULL, group is no group, or has no such member. -ENOMEM: some regions
  * still have the rail; call again.
  */

@@ -35,7 +35,8 @@ extern "C" {
  * waits for another thread's registration returns. A second call, on another thread, may return
  * while the first one ends regions. why: NUL-terminated, copied, at most 255 bytes of it; NULL or
  * empty: a text of hmreg's. A domain that is lost already keeps its first reason: 0. Any thread.
- * -EINVAL: domain is NULL or a group (name its member). -EPERM: in a forked child.
+ * -EINVAL: domain is NULL or a group (name its member). -ENOMEM: the domain is lost, but some
+ * regions of its groups still have its keys: call again. -EPERM: in a forked child.
  */
 int hmreg_domain_lost(struct hmreg_domain *domain, const char *why);
 

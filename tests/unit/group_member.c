@@ -580,6 +580,28 @@ TEST(lost__member__is_withdrawn_from_its_groups)
     hmreg_mr_put(held);
 }
 
+TEST(lost__no_memory_for_a_group__enomem_and_the_next_call_goes_on)
+{
+    struct hmreg_domain *broken;
+    struct hmreg_mr *mr;
+
+    open_all();
+    broken = nics[BROKEN].domain;
+    mr = reg(memory[0], LEN);
+    allocations = 0;
+    failing = 1;
+    assert_fails(hmreg_domain_lost(broken, "cable cut"), -ENOMEM, "call again");
+    failing = 0;
+    assert_non_null(hmreg_mr_rail(mr, BROKEN));
+    assert_fails(
+        hmreg_mr_reg(broken, memory[1], LEN, HMREG_SEND, 0, 0, 0, &(struct hmreg_mr *){0}, NULL),
+        -ENODEV, "cable cut");
+    assert_ok(hmreg_domain_lost(broken, "again"));
+    assert_without_broken(mr);
+    assert_ok(hmreg_domain_lost(broken, "again"));
+    assert_ok(hmreg_mr_close(mr));
+}
+
 TEST(replace__by_a_lost_domain__is_refused_with_its_reason)
 {
     struct hmreg_mr *mr;

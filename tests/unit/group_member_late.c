@@ -6,6 +6,8 @@
  */
 #include "tests/unit/member_fixture.h"
 
+#include "core/remote/token.h"
+
 #include <hmreg/hibernate.h>
 #include <hmreg/job.h>
 #include <hmreg/suspend.h>
@@ -366,6 +368,52 @@ TEST(replace__lost_while_a_close_waits__the_close_is_busy)
     close_it(mr);
 }
 
+/* ---- a deregistration hangs --------------------------------------------------------------- */
+
+static void *withdraw_in_thread(void *unused)
+{
+    withdraw();
+    return NULL;
+}
+
+/* Only the thread that withdraws it is in there. A replacement has one region less till then. */
+TEST(withdraw__deregistration_hangs__all_others_go_on)
+{
+    struct nic *broken = &nics[BROKEN];
+    struct hmreg_mr *held, *mr;
+    pthread_t thread;
+
+    open_all();
+    held = get(memory[1], LEN);
+    hmreg_mr_put(get(memory[0], LEN));
+    atomic_store(&broken->dereg_hangs, true);
+    assert_int_equal(pthread_create(&thread, NULL, withdraw_in_thread, NULL), 0);
+    sem_wait(&broken->entered);
+    assert_without_broken(held);
+    mr = get(memory[0], LEN); /* the one that hangs there */
+    assert_without_broken(mr);
+    hmreg_mr_put(mr);
+    close_it(reg(memory[2], LEN));
+    withdraw();
+    hmreg_mr_put(held);
+    assert_ok(hmreg_domain_progress(group));
+    assert_ok(hmreg_domain_lost(broken->domain, "it does not answer"));
+    assert_ok(hmreg_group_replace(group, BROKEN, spare));
+    mr = get(memory[3], LEN);
+    assert_whole(mr);
+    hmreg_mr_put(mr);
+    assert_ok(hmreg_suspend(lib, memory[1], LEN));
+    assert_ok(hmreg_resume(lib, memory[1], LEN, NULL));
+    assert_int_equal(nic_member(group, BROKEN).state, HMREG_MEMBER_REPLACING);
+    assert_fails(hmreg_domain_close(broken->domain), -EBUSY, "registrations of a group's regions");
+    sem_post(&broken->leave);
+    pthread_join(thread, NULL);
+    assert_int_equal(nic_replaced(group, BROKEN).state, HMREG_MEMBER_PRESENT);
+    mr = get(memory[0], LEN);
+    assert_whole(mr);
+    hmreg_mr_put(mr);
+}
+
 /* ---- changes of memory ------------------------------------------------------------------ */
 
 TEST(invalidate__held_region_of_a_withdrawn_member__is_revoked_there_too)
@@ -456,6 +504,34 @@ TEST(enable_refresh__withdrawn_before_its_turn__is_left_out)
         now = next;
         next = before;
     }
+}
+
+static void exchange(void)
+{
+    withdraw();
+    replace();
+}
+
+/* All keys of one token are of the same NIC. */
+TEST(pack__rail_is_replaced_in_the_call__a_token_of_the_new_one)
+{
+    uint8_t bytes[1024];
+    size_t size = sizeof(bytes);
+    struct hmreg_mr *mr;
+    struct token token;
+
+    nics_mode |= HMREG_MR_RAW;
+    open_all();
+    nics_mode &= ~(uint64_t)HMREG_MR_RAW;
+    mr = make_pieces();
+    atomic_store(&nics[BROKEN].using, exchange);
+    assert_ok(hmreg_mr_pack(hmreg_mr_rail(mr, BROKEN), bytes, &size));
+    assert_null(atomic_load(&nics[BROKEN].using));
+    assert_ok(token_read(bytes, size, &token));
+    assert_int_equal(token.raw_size, 3);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(token.raw[i], NEW);
+    close_it(mr);
 }
 
 TEST_MAIN()

@@ -747,4 +747,29 @@ TEST(exit__much_is_to_be_ended__the_fabric_is_not_called_after_its_end)
     test_await(child);
 }
 
+static void exit_while_it_hangs(void)
+{
+    if (__lsan_disable)
+        __lsan_disable();
+    begin();
+    hmreg_mr_put(got(lost, 0));
+    atomic_store(&counter.dereg_hook, hang);
+    assert_ok(hmreg_domain_lost(lost, "gone"));
+    while (sem_wait(&entered))
+        ;
+    exit(0);
+}
+
+TEST(exit__deregistration_never_returns__the_process_ends)
+{
+    pid_t child;
+
+    test_forks_with_threads();
+    fflush(NULL);
+    child = fork();
+    if (!child)
+        exit_while_it_hangs();
+    test_await(child);
+}
+
 TEST_MAIN()

@@ -25,12 +25,14 @@ struct nic {
     void (*_Atomic using)(void);  /* called once, by bind, enable or refresh */
     atomic_uint uses;             /* calls of these */
     atomic_bool hangs;            /* reg posts `entered` and waits for `leave` */
+    atomic_bool dereg_hangs;      /* so does dereg, once */
     sem_t entered, leave;
     struct hmreg_domain *domain;
 };
 
 static struct nic nics[NICS_MOST];
 static atomic_uint nics_keys = 100;
+static uint64_t nics_mode = HMREG_MR_VIRT_ADDR | HMREG_MR_PROV_KEY; /* of those that are opened */
 
 static int nic_can(void *self, enum hmreg_path path, enum hmreg_iface iface, int device,
                    struct hmreg_reason *why)
@@ -63,6 +65,10 @@ static int nic_dereg(void *self, struct hmreg_mr_keys *made)
 
     if (made->native != nic)
         abort(); /* a registration of another NIC */
+    if (atomic_exchange(&nic->dereg_hangs, false)) {
+        sem_post(&nic->entered);
+        sem_wait(&nic->leave);
+    }
     atomic_fetch_add(&nic->deregs, 1);
     return 0;
 }
@@ -98,6 +104,18 @@ static int nic_refresh(void *self, const struct hmreg_mr_keys *made, const struc
     return nic_use(self, made);
 }
 
+/* The NIC's number. */
+static int nic_raw_key(void *self, const struct hmreg_mr_keys *made, uint64_t *base, uint8_t *key,
+                       size_t *size)
+{
+    struct nic *nic = self;
+
+    *base = 0;
+    *size = 1;
+    *key = (uint8_t)(nic - nics);
+    return nic_use(self, made);
+}
+
 static const struct provider_ops nic_ops = {.name = "nic",
                                             .can = nic_can,
                                             .reg = nic_reg,
@@ -105,11 +123,12 @@ static const struct provider_ops nic_ops = {.name = "nic",
                                             .revoke = nic_revoke,
                                             .bind = nic_bind,
                                             .enable = nic_use,
-                                            .refresh = nic_refresh};
+                                            .refresh = nic_refresh,
+                                            .raw_key = nic_raw_key};
 
 static inline struct hmreg_domain *nic_open(struct hmreg *lib, unsigned number)
 {
-    struct provider_caps caps = {.mr_mode = HMREG_MR_VIRT_ADDR | HMREG_MR_PROV_KEY,
+    struct provider_caps caps = {.mr_mode = nics_mode,
                                  .key_size = 8,
                                  .iov_limit = 1,
                                  .max_len = UINT64_MAX,

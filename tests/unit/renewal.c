@@ -6,6 +6,8 @@
 #define FAILING_MALLOC
 #include "tests/unit/peer_provider.h"
 
+#include <hmreg/lost.h>
+
 static struct scene {
     struct hmreg_remote *remote; /* of generation 5 of process 7, at 0x1000 */
     uint8_t token[256];          /* of the same at 0x2000 */
@@ -41,13 +43,18 @@ static size_t make(uint8_t *out, uint64_t base, uint64_t instance, uint64_t gene
     return token_size(&token);
 }
 
-static void begin(void)
+static void open_scene(void)
 {
     open_raw(1, 0);
     scene.size = make(scene.token, 0x1000, 7, 5);
     assert_ok(hmreg_remote_open(fixture.members[0], scene.token, scene.size, &scene.remote));
-    test_after(end);
     scene.size = make(scene.token, 0x2000, 7, 6);
+}
+
+static void begin(void)
+{
+    open_scene();
+    test_after(end);
 }
 
 static uint64_t base_of(const struct hmreg_remote *remote)
@@ -143,6 +150,23 @@ static int open_two(uint64_t first, uint64_t second, uint16_t raw_size)
     rc = hmreg_remote_open(fixture.members[0], out, token_size(&token), &remote);
     hmreg_remote_close(remote);
     return rc;
+}
+
+/* Its fabric may not return. */
+TEST(lost__raw_keys__are_neither_mapped_nor_unmapped)
+{
+    struct hmreg_remote *other = NULL;
+    uint64_t addr, key;
+
+    open_scene();
+    assert_ok(hmreg_domain_lost(fixture.members[0], "unplugged"));
+    assert_fails(hmreg_remote_renew(scene.remote, scene.token, scene.size), -ENODEV, "unplugged");
+    assert_fails(hmreg_remote_open(fixture.members[0], scene.token, scene.size, &other), -ENODEV,
+                 "unplugged");
+    assert_ok(hmreg_remote_addr(scene.remote, 0, 1, &addr, &key));
+    hmreg_remote_close(scene.remote);
+    assert_int_equal(live_keys, 1);
+    live_keys = 0;
 }
 
 TEST(open__raw_keys_that_segments_do_not_name__badmsg)
