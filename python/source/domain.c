@@ -310,14 +310,17 @@ static bool replace(PyObject *self, uint64_t member, PyObject *with)
     return !rc;
 }
 
-/* Takes the last of it out of the list. */
+/* Takes the last of it out of the list, in the middle of an error. */
 static void forget(PyObject *list, PyObject *object)
 {
     Py_ssize_t i = PyList_Size(list) - 1;
+    PyObject *type, *error, *trace;
 
     while (i > 0 && PyList_GetItem(list, i) != object)
         i--;
+    PyErr_Fetch(&type, &error, &trace);
     PySequence_DelItem(list, i);
+    PyErr_Restore(type, error, trace);
 }
 
 /* The group keeps both from then on: the old one may have registrations of its regions. */
