@@ -4,18 +4,9 @@ import errno
 import gc
 import sys
 import threading
-import time
 
 import hmreg
-from common import BOTH, LEN, Case, Gate
-
-
-def waits_for(done):
-    for _ in range(6000):
-        if done():
-            return
-        time.sleep(0.01)
-    raise AssertionError("it takes a minute")
+from common import BOTH, LEN, Case, Gate, waits_for
 
 
 def closes(domain):

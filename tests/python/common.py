@@ -12,6 +12,14 @@ LEN = 1 << 14
 BOTH = hmreg.REMOTE_READ | hmreg.REMOTE_WRITE
 
 
+def waits_for(done):
+    for _ in range(6000):
+        if done():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it takes a minute")
+
+
 class Case(unittest.TestCase):
     def setUp(self):
         self.lib = hmreg.open()
