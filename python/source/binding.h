@@ -58,7 +58,16 @@ enum record_kind {
     RECORD_LIMIT,
     RECORD_PLAN,
     RECORD_KEYS,
+    RECORD_MEMBER,
     RECORD_KINDS,
+};
+
+/* struct hmreg_group_member with the Domain, which is borrowed. */
+struct member {
+    int state;
+    PyObject *domain;
+    uint64_t regions, done, failed;
+    const char *why;
 };
 
 bool records_add(PyObject *module);
@@ -78,14 +87,25 @@ struct hmreg_loopback_config;
 bool config_of(PyObject *keywords, struct hmreg_domain_config *config,
                struct hmreg_loopback_config *loopback);
 
+/* ---- what fabrics have ------------------------------------------------------------------ */
+
+/* The address of a native object: a number, or an object's attribute. */
+bool address_of(PyObject *object, const char *name, void **out);
+/* That of a protection domain, which may be pyverbs'. */
+bool pd_of(PyObject *object, void **out);
+/* A function of one of our libraries for a fabric; NULL with an error if it cannot be loaded. */
+void *function_of(const char *file, const char *name);
+
 /* ---- objects ---------------------------------------------------------------------------- */
 
 /* What all four begin with. */
 struct object {
     PyObject_HEAD void *handle; /* struct hmreg * and so on; NULL: closed */
     PyObject *parent;           /* the library of a domain, the domain of a region or remote */
-    PyObject *keep;             /* a domain's: its members, or the owner of what it was opened on */
+    PyObject *keep;             /* a domain's: the owner of what it was opened on; a group's: a list
+                                   of its members, and those that ever were or may become one */
     int users;                  /* calls with the handle that are under way without the GIL */
+    int members;                /* a group's; 0: no group */
 };
 
 struct region {

@@ -10,6 +10,16 @@
 #include <stddef.h>
 #include <string.h>
 
+/* <hmreg/verbs.h>'s, which needs libibverbs; where that is, the compiler compares them. */
+#define HMREG_VERBS_RELAXED_ORDERING    (1u << 16)
+#define HMREG_VERBS_ON_DEMAND           (1u << 17)
+#define HMREG_VERBS_MEMORY_WINDOWS      (1u << 18)
+#define HMREG_VERBS_ATOMICS             (1u << 19)
+#define HMREG_VERBS_ATOMICS_IF_POSSIBLE (1u << 20)
+#if __has_include(<infiniband/verbs.h>)
+#include <hmreg/verbs.h>
+#endif
+
 #define CONSTANT(name)                                                                             \
     {                                                                                              \
 #name, HMREG_##name                                                                        \
@@ -49,6 +59,14 @@ static const struct {
     CONSTANT(COVER_EXACT),
     CONSTANT(COVER_ALLOCATION),
     CONSTANT(COVER_REMOTE),
+    CONSTANT(CHOICE_DEFAULT),
+    CONSTANT(CHOICE_OFF),
+    CONSTANT(CHOICE_ON),
+    CONSTANT(VERBS_RELAXED_ORDERING),
+    CONSTANT(VERBS_ON_DEMAND),
+    CONSTANT(VERBS_MEMORY_WINDOWS),
+    CONSTANT(VERBS_ATOMICS),
+    CONSTANT(VERBS_ATOMICS_IF_POSSIBLE),
     CONSTANT(MR_LOCAL),
     CONSTANT(MR_RAW),
     CONSTANT(MR_VIRT_ADDR),
@@ -141,17 +159,12 @@ struct setting {
 };
 
 static const struct setting of_domain[] = {
-    SETTING(hmreg_domain_config, flags),
-    SETTING(hmreg_domain_config, max_regions),
-    SETTING(hmreg_domain_config, max_bytes),
-    SETTING(hmreg_domain_config, policy),
-    SETTING(hmreg_domain_config, rights),
-    SETTING(hmreg_domain_config, cover),
-    SETTING(hmreg_domain_config, cover_max),
-    SETTING(hmreg_domain_config, key_size),
-    SETTING(hmreg_domain_config, key_first),
-    SETTING(hmreg_domain_config, key_last),
-    {NULL, 0, 0},
+    SETTING(hmreg_domain_config, flags),     SETTING(hmreg_domain_config, max_regions),
+    SETTING(hmreg_domain_config, max_bytes), SETTING(hmreg_domain_config, sync_memops),
+    SETTING(hmreg_domain_config, policy),    SETTING(hmreg_domain_config, rights),
+    SETTING(hmreg_domain_config, cover),     SETTING(hmreg_domain_config, cover_max),
+    SETTING(hmreg_domain_config, key_size),  SETTING(hmreg_domain_config, key_first),
+    SETTING(hmreg_domain_config, key_last),  {NULL, 0, 0},
 };
 
 static const struct setting of_loopback[] = {

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <hmreg/group.h>
+#include <hmreg/lost.h>
 #include <hmreg/plan.h>
 #include <stdlib.h>
 
@@ -132,20 +133,34 @@ static PyObject *domain_reg(PyObject *self, PyObject *args, PyObject *keywords)
 
 /* ---- peers' regions --------------------------------------------------------------------- */
 
-static PyObject *domain_open_remote(PyObject *self, PyObject *args)
+static PyObject *open_remote(PyObject *self, const void *token, size_t size)
 {
+    struct hmreg_domain *domain = handle_of(self);
     struct hmreg_remote *remote = NULL;
-    struct hmreg_domain *domain;
-    PyObject *result = NULL;
-    Py_buffer token;
     int rc;
 
-    if (!PyArg_ParseTuple(args, "y*:open_remote", &token))
+    if (!domain)
         return NULL;
-    domain = handle_of(self);
-    if (domain) {
-        WITHOUT_GIL(self, rc = hmreg_remote_open(domain, token.buf, (size_t)token.len, &remote));
-        result = rc ? raise_last(rc) : remote_new(remote, self);
+    WITHOUT_GIL(self, rc = hmreg_remote_open(domain, token, size, &remote));
+    return rc ? raise_last(rc) : remote_new(remote, self);
+}
+
+static PyObject *domain_open_remote(PyObject *self, PyObject *args)
+{
+    PyObject *rail = Py_None, *result = NULL;
+    Py_buffer token;
+    const void *part;
+    uint64_t number;
+    size_t size;
+    int rc;
+
+    if (!PyArg_ParseTuple(args, "y*|O:open_remote", &token, &rail))
+        return NULL;
+    if (rail == Py_None) {
+        result = open_remote(self, token.buf, (size_t)token.len);
+    } else if (to_u64(rail, &number)) {
+        rc = hmreg_token_rail(token.buf, (size_t)token.len, number, &part, &size);
+        result = rc ? raise_last(rc) : open_remote(self, part, size);
     }
     PyBuffer_Release(&token);
     return result;
@@ -169,15 +184,6 @@ static PyObject *rails_of(PyObject *self, struct hmreg_remote **remotes, size_t 
     return list;
 }
 
-/* A group keeps its members in a tuple; what else a domain keeps is none, but may be of a class
- * that is derived from it. */
-static size_t count_rails(PyObject *self)
-{
-    PyObject *members = ((struct object *)self)->keep;
-
-    return members && PyTuple_CheckExact(members) ? (size_t)PyTuple_Size(members) : 1;
-}
-
 static PyObject *domain_open_rails(PyObject *self, PyObject *args)
 {
     struct hmreg_remote *remotes[HMREG_GROUP_MAX] = {NULL};
@@ -190,7 +196,8 @@ static PyObject *domain_open_rails(PyObject *self, PyObject *args)
         return NULL;
     domain = handle_of(self);
     if (domain) {
-        size_t count = count_rails(self);
+        int members = ((struct object *)self)->members;
+        size_t count = members ? (size_t)members : 1;
 
         WITHOUT_GIL(self, rc = hmreg_remote_open_rails(domain, token.buf, (size_t)token.len,
                                                        remotes, count));
@@ -198,6 +205,173 @@ static PyObject *domain_open_rails(PyObject *self, PyObject *args)
     }
     PyBuffer_Release(&token);
     return result;
+}
+
+/* ---- NICs that go, and others in their place -------------------------------------------- */
+
+static PyObject *domain_lost(PyObject *self, PyObject *args)
+{
+    struct hmreg_domain *domain;
+    const char *why = NULL;
+    int rc;
+
+    if (!PyArg_ParseTuple(args, "|s:lost", &why))
+        return NULL;
+    domain = handle_of(self);
+    if (!domain)
+        return NULL;
+    WITHOUT_GIL(self, rc = hmreg_domain_lost(domain, why));
+    return none_or_raise(rc);
+}
+
+/* The calls of libhmreg-verbs, if there is no info, and libhmreg-ofi. */
+struct renewal {
+    void *function, *native, *info;
+    bool has_info;
+};
+
+static bool renewal_of(PyObject *native, PyObject *info, struct renewal *out)
+{
+    out->info = NULL;
+    out->has_info = info != Py_None;
+    if (!out->has_info) {
+        out->function = function_of(HMREG_PYTHON_VERBS, "hmreg_domain_renew_verbs");
+        return out->function && pd_of(native, &out->native);
+    }
+    out->function = function_of(HMREG_PYTHON_OFI, "hmreg_domain_renew_ofi");
+    return out->function && address_of(native, "domain", &out->native) &&
+           address_of(info, "info", &out->info);
+}
+
+/* With the GIL, and while no thread is in a call with the domain: none may use it, nor its regions,
+ * which Python puts wherever it frees them. */
+static bool renew(PyObject *self, const struct renewal *renewal)
+{
+    int (*verbs)(struct hmreg_domain *, void *);
+    int (*ofi)(struct hmreg_domain *, void *, const void *);
+    struct hmreg_domain *domain = handle_of(self) ? handle_take(self) : NULL;
+    int rc;
+
+    if (!domain)
+        return false;
+    *(void **)&verbs = *(void **)&ofi = renewal->function;
+    rc = renewal->has_info ? ofi(domain, renewal->native, renewal->info)
+                           : verbs(domain, renewal->native);
+    ((struct object *)self)->handle = domain;
+    if (rc)
+        raise_last(rc);
+    return !rc;
+}
+
+static PyObject *domain_renew(PyObject *self, PyObject *args)
+{
+    PyObject *native, *info = Py_None, *before;
+    struct renewal renewal;
+
+    if (!PyArg_ParseTuple(args, "O|O:renew", &native, &info) ||
+        !renewal_of(native, info, &renewal) || !renew(self, &renewal))
+        return NULL;
+    before = ((struct object *)self)->keep;
+    ((struct object *)self)->keep = Py_NewRef(native);
+    Py_XDECREF(before);
+    return Py_NewRef(Py_None);
+}
+
+/* ---- the members of a group ------------------------------------------------------------- */
+
+static PyObject *domain_withdraw(PyObject *self, PyObject *args)
+{
+    struct hmreg_domain *group;
+    uint64_t member;
+    const char *why;
+    int rc;
+
+    if (!PyArg_ParseTuple(args, "O&s:withdraw", to_u64, &member, &why))
+        return NULL;
+    group = handle_of(self);
+    if (!group)
+        return NULL;
+    WITHOUT_GIL(self, rc = hmreg_group_withdraw(group, member, why));
+    return none_or_raise(rc);
+}
+
+static bool replace(PyObject *self, uint64_t member, PyObject *with)
+{
+    struct hmreg_domain *group = handle_of(self), *domain = group ? handle_of(with) : NULL;
+    int rc;
+
+    if (!domain)
+        return false;
+    ((struct object *)with)->users++;
+    WITHOUT_GIL(self, rc = hmreg_group_replace(group, member, domain));
+    ((struct object *)with)->users--;
+    if (rc)
+        raise_last(rc);
+    return !rc;
+}
+
+/* Takes the last of it out of the list, in the middle of an error. */
+static void forget(PyObject *list, PyObject *object)
+{
+    Py_ssize_t i = PyList_Size(list) - 1;
+    PyObject *type, *error, *trace;
+
+    while (i > 0 && PyList_GetItem(list, i) != object)
+        i--;
+    PyErr_Fetch(&type, &error, &trace);
+    PySequence_DelItem(list, i);
+    PyErr_Restore(type, error, trace);
+}
+
+/* The group keeps both from then on: the old one may have registrations of its regions. */
+static PyObject *domain_replace(PyObject *self, PyObject *args)
+{
+    PyObject *with, *kept = ((struct object *)self)->members ? ((struct object *)self)->keep : NULL;
+    uint64_t member;
+
+    if (!PyArg_ParseTuple(args, "O&O!:replace", to_u64, &member, domain_type, &with) ||
+        (kept && PyList_Append(kept, with)))
+        return NULL;
+    if (replace(self, member, with))
+        return Py_NewRef(Py_None);
+    if (kept)
+        forget(kept, with);
+    return NULL;
+}
+
+/* Borrowed, the group's Domain with the handle; None if a thread tries to close it just now. */
+static PyObject *kept_of(PyObject *self, const struct hmreg_domain *domain)
+{
+    PyObject *kept = ((struct object *)self)->keep;
+
+    for (Py_ssize_t i = 0; i < PyList_Size(kept); i++) {
+        PyObject *each = PyList_GetItem(kept, i);
+
+        if (((struct object *)each)->handle == domain)
+            return each;
+    }
+    return Py_None;
+}
+
+static PyObject *domain_member(PyObject *self, PyObject *args)
+{
+    struct hmreg_group_member info = {.size = sizeof(info)};
+    struct hmreg_domain *group;
+    struct member out;
+    uint64_t member;
+    int rc;
+
+    if (!PyArg_ParseTuple(args, "O&:member", to_u64, &member))
+        return NULL;
+    group = handle_of(self);
+    if (!group)
+        return NULL;
+    rc = hmreg_group_query(group, member, &info);
+    if (rc)
+        return raise_last(rc);
+    out = (struct member){
+        info.state, kept_of(self, info.domain), info.regions, info.done, info.failed, info.why};
+    return record_of(RECORD_MEMBER, &out);
 }
 
 /* ---- what the domain says --------------------------------------------------------------- */
@@ -312,8 +486,10 @@ static PyMethodDef methods[] = {
      "not cached; put() deregisters it. Arguments as for get(); flags: REG_SINGLE or REG_PARTS.\n"
      "HmregError: as hmreg_mr_reg(3). BufferError: as get()."},
     {"open_remote", domain_open_remote, METH_VARARGS,
-     "open_remote(token) -> Remote\n\nOpens a peer's region by the bytes of its token. HmregError: "
-     "EINVAL, EBADMSG, EPROTONOSUPPORT, EXDEV, EHOSTUNREACH: as hmreg_remote_open(3)."},
+     "open_remote(token, rail=None) -> Remote\n\nOpens a peer's region by the bytes of its token; "
+     "rail: by "
+     "this rail, from 0, of a group's token. HmregError: EINVAL, EBADMSG, EPROTONOSUPPORT, EXDEV, "
+     "EHOSTUNREACH, ENOENT: as hmreg_remote_open(3)."},
     {"open_rails", domain_open_rails, METH_VARARGS,
      "open_rails(token) -> list\n\nOpens a peer's region on each member of a group: a Remote, or "
      "None, for each. HmregError: as hmreg_remote_open_rails(3)."},
@@ -333,6 +509,27 @@ static PyMethodDef methods[] = {
     {"progress", domain_progress, METH_NOARGS,
      "progress()\n\nDeregisters what has ended, on this thread: for fabrics that only the "
      "application's threads may call."},
+    {"lost", domain_lost, METH_VARARGS,
+     "lost(why='')\n\nSays that the domain's NIC is gone: get() and reg() raise ENODEV, a region "
+     "ends with its put(), and groups go on without the member. HmregError: EINVAL: it is a group. "
+     "EPERM: a forked child."},
+    {"renew", domain_renew, METH_VARARGS,
+     "renew(pd)\nrenew(domain, info)\n\nWhile the library hibernates: what the domain stands on "
+     "after thaw(), given as to Library.verbs() or ofi(). Other threads of Python wait "
+     "meanwhile.\nHmregError: EINVAL: of another provider, or it permits less. EBUSY: the library "
+     "does not hibernate, or another thread is in a call with the domain. ENODEV: it is lost. "
+     "Others as hmreg_domain_renew_verbs(3)."},
+    {"withdraw", domain_withdraw, METH_VARARGS,
+     "withdraw(member, why)\n\nTakes a group's member, by its number from 0, out of the group: "
+     "its keys are None in every region, and nothing is registered on it. HmregError: EINVAL: no "
+     "group, or no such member. ENOMEM: call again."},
+    {"replace", domain_replace, METH_VARARGS,
+     "replace(member, domain)\n\nPuts a domain in the place of a withdrawn member, on which a "
+     "thread then registers what the group's regions lack (member()). HmregError: EINVAL, EBUSY, "
+     "EOPNOTSUPP: as hmreg_group_withdraw(3)."},
+    {"member", domain_member, METH_VARARGS,
+     "member(member) -> Member\n\nThe state of a group's member, by its number from 0. "
+     "HmregError: EINVAL: no group, or no such member."},
     {"close", domain_close, METH_NOARGS,
      "close()\n\nCloses the domain and deregisters its cached regions. Once more: no effect. "
      "HmregError: EBUSY: regions or remotes are open, a group has it, or another thread is in a "

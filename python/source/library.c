@@ -5,9 +5,9 @@
  */
 #include "binding.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <hmreg/group.h>
+#include <hmreg/hibernate.h>
 #include <hmreg/loopback.h>
 #include <hmreg/suspend.h>
 
@@ -90,87 +90,6 @@ static PyObject *library_loopback(PyObject *self, PyObject *args, PyObject *keyw
     return opened(self, rc, domain, NULL);
 }
 
-/* pyverbs' class PD, if it is loaded; NULL without an error if not. */
-static PyObject *pyverbs_class(void)
-{
-    PyObject *name = PyUnicode_FromString("pyverbs.pd"), *class = NULL;
-    PyObject *module = name ? PyImport_GetModule(name) : NULL;
-
-    if (module)
-        class = PyObject_GetAttrString(module, "PD");
-    Py_XDECREF(module);
-    Py_XDECREF(name);
-    PyErr_Clear();
-    return class;
-}
-
-/* A number that is an attribute. */
-static size_t number_at(PyObject *object, const char *name)
-{
-    PyObject *number = object ? PyObject_GetAttrString(object, name) : NULL;
-    size_t value = number ? PyLong_AsSize_t(number) : 0;
-
-    Py_XDECREF(number);
-    return value;
-}
-
-/* The pointer in pyverbs' PD, the first field behind its base's: in versions up to 44, at least,
- * its attribute pd is the pointer itself in the place of an object, whose use crashes. That it is
- * one says its second field, which pyverbs has too. */
-static bool pyverbs_address(PyObject *object, PyObject *class, void **out)
-{
-    struct {
-        void *context;
-        uint32_t handle;
-    } const *pd;
-    PyObject *base = PyObject_GetAttrString(class, "__base__");
-    size_t offset = number_at(base, "__basicsize__");
-
-    Py_XDECREF(base);
-    if (PyErr_Occurred())
-        return false;
-    pd = *(void *const *)((const char *)object + offset);
-    if (pd && pd->handle != number_at(object, "handle") && !PyErr_Occurred())
-        PyErr_SetString(PyExc_TypeError, "this pyverbs is unknown: pass the address of its ibv_pd");
-    *out = (void *)pd;
-    return !PyErr_Occurred();
-}
-
-/* The address of a native object: a number, or an object's attribute. */
-static bool address_of(PyObject *object, const char *name, void **out)
-{
-    PyObject *number =
-        PyLong_Check(object) ? Py_NewRef(object) : PyObject_GetAttrString(object, name);
-
-    *out = number ? PyLong_AsVoidPtr(number) : NULL;
-    Py_XDECREF(number);
-    return !PyErr_Occurred();
-}
-
-static bool pd_of(PyObject *object, void **out)
-{
-    PyObject *class = pyverbs_class();
-    int is_pyverbs = class ? PyObject_IsInstance(object, class) : 0;
-    bool found = is_pyverbs > 0 ? pyverbs_address(object, class, out)
-                                : !is_pyverbs && address_of(object, "pd", out);
-
-    Py_XDECREF(class);
-    return found;
-}
-
-/* A function of one of our libraries for a fabric. */
-static void *function_of(const char *file, const char *name)
-{
-    void *library, *function = NULL;
-
-    UNLOCKED(library = dlopen(file, RTLD_NOW | RTLD_LOCAL));
-    if (library)
-        function = dlsym(library, name);
-    if (!function)
-        PyErr_Format(PyExc_ImportError, "%s: %s", file, dlerror());
-    return function;
-}
-
 static PyObject *library_verbs(PyObject *self, PyObject *args, PyObject *keywords)
 {
     int (*open)(struct hmreg *, void *, const struct hmreg_domain_config *, struct hmreg_domain **);
@@ -217,16 +136,17 @@ static PyObject *library_ofi(PyObject *self, PyObject *args, PyObject *keywords)
     return opened(self, rc, domain, object);
 }
 
-/* The handles of a tuple's domains. */
-static bool members_of(PyObject *tuple, struct hmreg_domain **members, size_t *count)
+/* The handles of a list's domains. */
+static bool members_of(PyObject *list, struct hmreg_domain **members, int *count)
 {
-    *count = (size_t)PyTuple_Size(tuple);
-    if (*count > HMREG_GROUP_MAX) {
+    Py_ssize_t length = PyList_Size(list);
+
+    if (length > HMREG_GROUP_MAX) {
         raise_own(-EINVAL, "a group has at most 64 members");
         return false;
     }
-    for (size_t i = 0; i < *count; i++) {
-        PyObject *member = PyTuple_GetItem(tuple, (Py_ssize_t)i);
+    for (Py_ssize_t i = 0; i < length; i++) {
+        PyObject *member = PyList_GetItem(list, i);
 
         if (!PyObject_TypeCheck(member, domain_type)) {
             PyErr_SetString(PyExc_TypeError, "a group's members are Domains");
@@ -236,6 +156,7 @@ static bool members_of(PyObject *tuple, struct hmreg_domain **members, size_t *c
         if (!members[i])
             return false;
     }
+    *count = (int)length;
     return true;
 }
 
@@ -245,21 +166,24 @@ static PyObject *library_group(PyObject *self, PyObject *args, PyObject *keyword
     struct hmreg_domain_config config = {.size = sizeof(config)};
     struct hmreg_group_config group = {.size = sizeof(group), .domain = &config};
     struct hmreg_domain *members[HMREG_GROUP_MAX], *domain = NULL;
-    PyObject *list, *tuple, *result = NULL;
+    PyObject *given, *list, *result = NULL;
     struct hmreg *lib;
-    size_t count;
-    int rc;
+    int count, rc;
 
-    if (!PyArg_ParseTuple(args, "O|O&:group", &list, to_u32, &group.flags) ||
+    if (!PyArg_ParseTuple(args, "O|O&:group", &given, to_u32, &group.flags) ||
         !config_of(keywords, &config, NULL))
         return NULL;
-    tuple = PySequence_Tuple(list);
-    lib = tuple ? handle_of(self) : NULL;
-    if (lib && members_of(tuple, members, &count)) {
-        rc = hmreg_group_open(lib, members, count, &group, &domain);
-        result = opened(self, rc, domain, tuple);
+    if (group.flags & HMREG_GROUP_OWNS_MEMBERS)
+        return raise_own(-HMREG_EBADFLAGS, "a group does not own Python's objects: it keeps them");
+    list = PySequence_List(given);
+    lib = list ? handle_of(self) : NULL;
+    if (lib && members_of(list, members, &count)) {
+        rc = hmreg_group_open(lib, members, (size_t)count, &group, &domain);
+        result = opened(self, rc, domain, list);
+        if (result)
+            ((struct object *)result)->members = count;
     }
-    Py_XDECREF(tuple);
+    Py_XDECREF(list);
     return result;
 }
 
@@ -323,6 +247,34 @@ static PyObject *library_query(PyObject *self, PyObject *object)
     return result;
 }
 
+/* ---- hibernating ------------------------------------------------------------------------ */
+
+static int thaw(struct hmreg *lib)
+{
+    return hmreg_thaw(lib, NULL);
+}
+
+/* With the GIL: meanwhile no other thread may make a call with the library or its domains, which
+ * Python makes wherever it frees an object. */
+static PyObject *alone(PyObject *self, int (*call)(struct hmreg *))
+{
+    struct hmreg *lib = handle_of(self);
+
+    return lib ? none_or_raise(call(lib)) : NULL;
+}
+
+static PyObject *library_hibernate(PyObject *self, PyObject *none)
+{
+    return alone(self, hmreg_hibernate);
+}
+
+static PyObject *library_thaw(PyObject *self, PyObject *none)
+{
+    return alone(self, thaw);
+}
+
+/* ---- what the library says -------------------------------------------------------------- */
+
 static PyObject *library_monitor(PyObject *self, PyObject *none)
 {
     struct hmreg_monitor_info out = {.size = sizeof(out)};
@@ -364,7 +316,7 @@ static PyMethodDef methods[] = {
     {"group", KEYWORDS(library_group), METH_VARARGS | METH_KEYWORDS,
      "group(members, flags=0, /, **settings) -> Domain\n\nOpens a group of up to 64 domains, with "
      "which "
-     "memory is registered as with one. flags: GROUP_PARTIAL or 0." CONFIG
+     "memory is registered as with one, and which it keeps alive. flags: GROUP_PARTIAL or 0." CONFIG
      "\nHmregError: EINVAL, EBADFLAGS, EOPNOTSUPP, ENOMEM: as "
      "hmreg_group_open(3)."},
     {"query", library_query, METH_O,
@@ -384,6 +336,18 @@ static PyMethodDef methods[] = {
      "there "
      "now. Their keys and tokens are new. Regions of a caller's dmabuf cannot be resumed.\n"
      "HmregError: ENOENT: no such range is suspended. Others as hmreg_resume(3)."},
+    {"hibernate", library_hibernate, METH_NOARGS,
+     "hibernate()\n\nEnds every registration of the library and all else that a checkpoint of "
+     "the process refuses, until thaw(). End all transfers before, close your fabric's objects "
+     "after it. Regions stay, without keys; get() and reg() raise EAGAIN. Other threads of Python "
+     "wait meanwhile.\nHmregError: EBUSY, EOPNOTSUPP, ENOMEM, EPERM: as hmreg_hibernate(3)."},
+    {"thaw", library_thaw, METH_NOARGS,
+     "thaw()\n\nEnds the hibernation, here or in a process restored from the image: each region "
+     "is registered anew, with a new generation, new keys and a new token. Before it, for each "
+     "domain of libfabric or libibverbs: Domain.renew() or lost(). Other threads of Python wait "
+     "meanwhile.\nHmregError: ENOENT: the library does not hibernate. EINVAL: the text names a "
+     "domain without a fabric. Any other: of the first region that cannot be registered; the "
+     "others are, and thaw() may be called again: as hmreg_thaw(3)."},
     {"close", library_close, METH_NOARGS,
      "close()\n\nCloses the library. Once more: no effect. HmregError: EBUSY: domains are open. "
      "EPERM: a forked child of the process that opened it."},

@@ -5,6 +5,7 @@
  */
 #include "binding.h"
 
+#include <hmreg/group.h>
 #include <hmreg/plan.h>
 #include <hmreg/region.h>
 #include <hmreg/remote.h>
@@ -29,6 +30,9 @@ enum value {
     REASONS,
     LIMITS,
     POINTER,
+    OBJECT,
+    STATE,
+    STRING,
 };
 
 struct field {
@@ -142,6 +146,11 @@ static const struct field keys_fields[] = {
     FIELD(hmreg_mr_keys, native, POINTER),
 };
 
+static const struct field member_fields[] = {
+    FIELD(member, state, STATE), FIELD(member, domain, OBJECT), FIELD(member, regions, U64),
+    FIELD(member, done, U64),    FIELD(member, failed, U64),    FIELD(member, why, STRING),
+};
+
 static const struct record records[RECORD_KINDS] = {
     [RECORD_STATS] = RECORD(
         "Stats", "The sums over a domain's caches: struct hmreg_stats. Times in ns.", stats_fields),
@@ -165,6 +174,8 @@ static const struct record records[RECORD_KINDS] = {
                            plan_fields),
     [RECORD_KEYS] = RECORD("Keys", "What transfers need of one registration: struct hmreg_mr_keys.",
                            keys_fields),
+    [RECORD_MEMBER] =
+        RECORD("Member", "A member of a group: struct hmreg_group_member.", member_fields),
 };
 
 static PyTypeObject *types[RECORD_KINDS];
@@ -237,10 +248,21 @@ static PyObject *key_of(uint64_t key, uint64_t none)
     return key == none ? Py_NewRef(Py_None) : PyLong_FromUnsignedLongLong(key);
 }
 
+static PyObject *text_of(const char *bytes)
+{
+    return PyUnicode_DecodeUTF8(bytes, (Py_ssize_t)strlen(bytes), "replace");
+}
+
 /* Every enumeration of C has the size of an int. */
 static PyObject *name_of(enum value value, int number)
 {
+    static const char *const states[] = {[HMREG_MEMBER_PRESENT] = "present",
+                                         [HMREG_MEMBER_WITHDRAWN] = "withdrawn",
+                                         [HMREG_MEMBER_REPLACING] = "replacing"};
+
     switch (value) {
+    case STATE:
+        return PyUnicode_FromString(states[number]);
     case IFACE:
         return PyUnicode_FromString(hmreg_iface_name((enum hmreg_iface)number));
     case MEM_KIND:
@@ -272,7 +294,11 @@ static PyObject *value_of(const struct field *field, const void *from)
     case KEY32:
         return key_of(*(const uint32_t *)at, HMREG_VERBS_KEY_NOTAVAIL);
     case TEXT:
-        return PyUnicode_DecodeUTF8(at, (Py_ssize_t)strlen(at), "replace");
+        return text_of(at);
+    case STRING:
+        return text_of(*(const char *const *)at);
+    case OBJECT:
+        return Py_NewRef(*(PyObject *const *)at);
     case PCI:
         return pci_of(at);
     case TIMES:

@@ -76,7 +76,8 @@ static PyObject *remote_check(PyObject *self, PyObject *args)
 {
     static const char *const names[] = {[HMREG_REMOTE_CURRENT] = "current",
                                         [HMREG_REMOTE_RENEWED] = "renewed",
-                                        [HMREG_REMOTE_DEAD] = "dead"};
+                                        [HMREG_REMOTE_DEAD] = "dead",
+                                        [HMREG_REMOTE_OTHER_LIFE] = "other life"};
     enum hmreg_remote_state state = HMREG_REMOTE_CURRENT;
     struct hmreg_remote *remote;
     PyObject *result = NULL;
@@ -209,8 +210,9 @@ static PyMethodDef methods[] = {
      "addr(offset, len) -> (address, key)\n\nWhat an RMA operation on len bytes at offset takes. "
      "HmregError: ERANGE: not all in the region. EXDEV: they cross the border of two segments."},
     {"check", remote_check, METH_VARARGS,
-     "check(token) -> 'current', 'renewed' or 'dead'\n\nWhat a later token of the same buffer says "
-     "of this remote. HmregError: ESTALE, EOPNOTSUPP, EBADMSG: as hmreg_remote_check(3)."},
+     "check(token) -> str\n\nWhat a later token of the same buffer says of this remote: 'current', "
+     "'renewed', 'dead' (the owner's process has ended) or 'other life' (it was saved and restored "
+     "since). HmregError: ESTALE, EOPNOTSUPP, EBADMSG: as hmreg_remote_check(3)."},
     {"renew", remote_renew, METH_VARARGS,
      "renew(token)\n\nMakes the remote what the newer token says. HmregError: EOWNERDEAD, EMSGSIZE "
      "and those of check(); EBUSY: another thread is in a call with it."},

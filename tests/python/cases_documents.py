@@ -25,9 +25,10 @@ def printed(code):
 
 class Documents(unittest.TestCase):
     def test_page(self):
-        transfer, error = blocks("docs/python.md")
+        transfer, error, hibernating = blocks("docs/python.md")
         self.assertEqual(printed(transfer), "bytearray(b'hello') 1\n")
         self.assertIn("it must have", printed(error))
+        self.assertEqual(printed(hibernating), "other life\n")
 
     def test_docstring(self):
         sent = []

@@ -76,6 +76,24 @@ class Leaks(Case):
         self.never(group)
         self.never(lambda: hmreg.open().loopback().get(self.target, BOTH))
 
+    def test_nics(self):
+        def group():
+            with self.lib.loopback() as first, self.lib.loopback() as second, self.lib.group([first]) as group:
+                group.withdraw(0, "why")
+                group.replace(0, second)
+                while group.member(0).state != "present":
+                    pass
+                group.close()
+        self.never(group)
+        self.raises(hmreg.HmregError, lambda: self.domain.replace(0, self.peer))
+        self.raises(hmreg.HmregError, lambda: self.domain.member(0))
+
+        def sleep():
+            with self.domain.get(self.target, BOTH):
+                self.lib.hibernate()
+                self.lib.thaw()
+        self.never(sleep)
+
     def test_memory(self):
         cuda, dlpack = Cuda(bytearray(LEN)), Dlpack(bytearray(LEN))
         self.never(lambda: self.domain.get(cuda, BOTH).put())

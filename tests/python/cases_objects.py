@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+import errno
 import pickle
 
 import hmreg
@@ -55,6 +56,9 @@ class Objects(Case):
         self.assertEqual((info.provider, info.max_regions, info.max_len, info.mr_mode, info.pci),
                          ("loopback", 5, LEN, hmreg.MR_PROV_KEY, None))
         self.assertEqual(info.lost, "")
+        with self.fails(errno.EINVAL, "sync_memops"):
+            self.lib.loopback(sync_memops=7)
+        self.lib.loopback(sync_memops=hmreg.CHOICE_ON).close()
         self.assertIs(self.domain.library, self.lib)
         self.assertEqual(self.domain.explain().path, "system")
         self.assertEqual(len(self.domain.explain("cuda", 0).reasons) if self.has_cuda() else 0, 0)
@@ -84,6 +88,19 @@ class Objects(Case):
             self.assertEqual([keys.key for keys in region.keys()], [remote.addr(0, 1)[1] for remote in
                                                                     group.open_rails(region.pack())])
             self.assertEqual(region.info(1).path, "system")
+
+    def test_one_rail_of_a_group(self):
+        target = bytearray(LEN)
+        with self.lib.group([self.domain, self.peer]) as group, group.get(target, BOTH) as region:
+            token = region.pack()
+            for rail in 0, 1:
+                with self.peer.open_remote(token, rail) as remote:
+                    self.assertEqual(remote.addr(0, 1)[1], region.keys()[rail].key)
+            for rail, number in ((2, errno.ENOENT), (None, errno.EXDEV)):
+                with self.fails(number):
+                    self.peer.open_remote(token, rail)
+            with self.assertRaises(OverflowError):
+                self.peer.open_remote(token, -1)
 
     def test_open_rails_of_a_single_domain(self):
         with self.domain.get(bytearray(LEN), BOTH) as region:

@@ -40,7 +40,7 @@ class Stubs(unittest.TestCase):
 
     def test_tuples(self):
         tuples = [each for each in vars(hmreg).values() if hasattr(each, "n_sequence_fields")]
-        self.assertEqual(len(tuples), 11)
+        self.assertEqual(len(tuples), 12)
         for each in tuples:
             fields = [entry.target.id for entry in self.classes[each.__name__].body]
             self.assertEqual(fields, list(each.__match_args__))

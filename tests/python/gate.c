@@ -31,6 +31,7 @@ static void pass(const struct hmreg_mr *mr, const struct hmreg_mr_info *info, vo
 #pragma GCC visibility push(default)
 int hmreg_domain_open_verbs(struct hmreg *lib, void *pd, const struct hmreg_domain_config *config,
                             struct hmreg_domain **out);
+int hmreg_domain_renew_verbs(struct hmreg_domain *domain, void *pd);
 #pragma GCC visibility pop
 
 int hmreg_domain_open_verbs(struct hmreg *lib, void *pd, const struct hmreg_domain_config *config,
@@ -44,4 +45,9 @@ int hmreg_domain_open_verbs(struct hmreg *lib, void *pd, const struct hmreg_doma
     gated.ended = pass;
     gated.callback_context = pd;
     return hmreg_domain_open_loopback(lib, NULL, &gated, out);
+}
+
+int hmreg_domain_renew_verbs(struct hmreg_domain *domain, void *pd)
+{
+    return pd ? 0 : -EINVAL;
 }
