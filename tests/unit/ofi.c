@@ -2,7 +2,6 @@
  * The libfabric provider on a simulated fid_domain: its calls of libfabric for host memory, and
  * its results for each failure. ofi_open.c tests how it reads fi_info. */
 #include "core/context/domain.h"
-#include "providers/ofi/ofi_abi.h"
 #include "tests/support/fake_fabric.h"
 #include "tests/support/test.h"
 #include "tests/support/vendors.h"
