@@ -45,7 +45,7 @@ struct row {
     }
 
 static const struct row rows[] = {
-    {"nobody's", .at = 1, .len = 100, IS(SYSTEM, HMREG_MEM_HOST)},
+    {"no runtime knows it", .at = 1, .len = 100, IS(SYSTEM, HMREG_MEM_HOST)},
 
     /* one owner */
     {"a device's", {BY(ZE, DEVICE, 0, PAGE, .device = 1)}, IS(ZE, DEVICE)},

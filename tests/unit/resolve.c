@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * When runtimes are started, by whom and how often, and in which processes. What they then say of
+ * When runtimes are started, by which calls, how often, and in which processes. What they say of
  * memory is hmreg_query.c's. */
 #include "tests/support/test.h"
 #include "tests/support/vendors.h"
