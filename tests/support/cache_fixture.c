@@ -75,6 +75,12 @@ struct hmreg_stats fixture_stats_in(const struct fixture *in)
     return stats;
 }
 
+uint64_t fixture_events(void)
+{
+    assert_true(monitor_sync(fixture.lib->monitor));
+    return monitor_events(fixture.lib->monitor);
+}
+
 static void close_what_is_open(void)
 {
     if (fixture.lib)

@@ -40,6 +40,8 @@ struct hmreg_mr *fixture_get(const void *addr, size_t len);
 uint64_t fixture_key(const void *addr, size_t len);
 /* Counts after all pending changes are processed. */
 struct hmreg_stats fixture_stats(void);
+/* How many changes the monitor has read, pending ones included. */
+uint64_t fixture_events(void);
 /* Does the kernel report changes, alone or behind hooks? */
 bool fixture_has_kernel_events(void);
 

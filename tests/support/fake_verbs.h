@@ -57,6 +57,10 @@ struct fake_verbs {
 };
 extern struct fake_verbs fake_verbs;
 
+/* The vendors (HMREG_IFACE_BIT()) whose memory the kernel has a client for, in programs with
+ * fake_peers.c in the place of the provider's verbs_peers.c. */
+extern unsigned fake_peers;
+
 /* Resets it: one device named "fake0" of transport IB. Borrowed. */
 struct ibv_pd *fake_verbs_reset(void);
 struct ibv_device *fake_verbs_device(void);

@@ -9,6 +9,17 @@
 
 #include <hmreg/hmreg.h>
 
+/* The thread's last error is as of an earlier call; is it still? A call that succeeds leaves it. */
+static inline void test_old_error(void)
+{
+    assert_fails(hmreg_mr_query(NULL, NULL), -EINVAL, "mr is NULL");
+}
+
+static inline bool test_error_is_old(void)
+{
+    return strcmp(hmreg_last_error()->text, "mr is NULL") == 0;
+}
+
 #define TEST_QUERY(name, info, call, type)                                                         \
     static inline struct info name(type *of)                                                       \
     {                                                                                              \

@@ -10,6 +10,7 @@
 #include "tests/support/vendors.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
 
 #define FAULTS        16
 #define REGISTRATIONS (1u << 20)
@@ -24,6 +25,7 @@ static struct {
 
 static struct world_call entries[WORLD_LOG];
 static unsigned made, fault_count, registered, live, most;
+static unsigned parts;                     /* of domains, not destroyed yet */
 static unsigned char owner[REGISTRATIONS]; /* of a registration: its NIC, from 1; 0: it has ended */
 static unsigned live_of[WORLD_NICS];
 static bool chooses_keys[WORLD_NICS];
@@ -217,6 +219,11 @@ static int refresh(void *self, const struct hmreg_mr_keys *mr, const struct iove
     return code ? fail_as_asked(&call, code) : 0;
 }
 
+static void destroy(void *self)
+{
+    parts--;
+}
+
 /* No error has to do with room, but those that say so by their number. */
 static enum provider_room room(void *self, int rc)
 {
@@ -224,40 +231,60 @@ static enum provider_room room(void *self, int rc)
 }
 
 static const struct provider_ops ops = {
-    .name = "world", .can = can, .reg = reg, .room = room, .dereg = dereg, .refresh = refresh};
+    .name = "world",
+    .can = can,
+    .reg = reg,
+    .room = room,
+    .dereg = dereg,
+    .refresh = refresh,
+    .destroy = destroy,
+};
 
 /* ---- opening and closing ---------------------------------------------------------------- */
 
-struct hmreg_domain *world_add_as(const struct world_as *as)
+int world_try_as(const struct world_as *as)
 {
     struct hmreg_domain_config config = as->domain;
     struct provider_caps caps = {
         .mr_mode =
             as->mr_mode ? as->mr_mode : HMREG_MR_VIRT_ADDR | HMREG_MR_PROV_KEY | HMREG_MR_HMEM,
-        .key_size = 8,
+        .key_size = as->key_size ? as->key_size : 8,
         .iov_limit = as->iov_limit ? as->iov_limit : 8,
         .max_len = as->max_len ? as->max_len : 1ull << 40,
         .any_thread = as->any_thread,
-        .orderings = UINT32_MAX,
+        .orderings = as->relaxed ? PROVIDER_VALUE(HMREG_ORDERING_RELAXED) : UINT32_MAX,
         .atomics = UINT32_MAX,
         .on_demand = UINT32_MAX,
-        .iova = true,
-        .local_iova = true,
+        .iova = !as->relaxed,
+        .local_iova = !as->relaxed,
     };
-    struct hmreg_domain **out = &world.nic[world.nics];
+    struct hmreg_domain *domain = NULL;
+    unsigned before = parts;
+    int rc;
 
     assert_true(world.nics < WORLD_NICS);
     chooses_keys[world.nics] = caps.mr_mode & HMREG_MR_PROV_KEY;
     config.size = sizeof(config);
     snprintf(caps.fabric, sizeof(caps.fabric), "nic%u", world.nics);
-    if (as->fabric)
-        assert_ok(as->fabric->open(world.lib, &config, out));
-    else
-        assert_ok(hmreg_domain_create(world.lib, &ops, &caps, (void *)(uintptr_t)world.nics,
-                                      &config, out));
+    parts += !as->fabric;
+    rc = as->fabric ? as->fabric->open(world.lib, &config, &domain)
+                    : hmreg_domain_create(world.lib, &ops, &caps, (void *)(uintptr_t)world.nics,
+                                          &config, &domain);
+    if (rc) {
+        assert_null(domain);
+        assert_int_equal(parts, before);
+        return rc;
+    }
+    world.nic[world.nics] = domain;
     if (!world.nics++)
-        world.domain = *out;
-    return *out;
+        world.domain = domain;
+    return 0;
+}
+
+struct hmreg_domain *world_add_as(const struct world_as *as)
+{
+    assert_ok(world_try_as(as));
+    return world.nic[world.nics - 1];
 }
 
 static void close_domains(void)
@@ -274,6 +301,7 @@ static void close_world(void)
     world.on_call = NULL;
     close_domains();
     assert_int_equal(live, 0);
+    assert_int_equal(parts, 0);
     while (extras)
         vendor_memory_free(extra[--extras]);
     if (world.lib)
@@ -287,7 +315,7 @@ static void reset(void)
 {
     memset(owner, 0, registered + 1);
     memset(live_of, 0, sizeof(live_of));
-    registered = live = most = extras = 0;
+    registered = live = most = extras = parts = 0;
     world = (struct world){.host = host};
     memset(host, 'h', sizeof(host));
     world_heal();
@@ -448,6 +476,14 @@ char *world_memory(enum hmreg_iface iface, int device, enum hmreg_mem_kind kind,
     assert_true(extras < sizeof(extra) / sizeof(extra[0]));
     extra[extras] = vendor_memory(iface, device, kind, len);
     return extra[extras++];
+}
+
+bool world_is_mapped(const void *addr)
+{
+    unsigned char resident;
+    uintptr_t page = (uintptr_t)addr & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
+
+    return mincore((void *)page, 1, &resident) == 0;
 }
 
 char *world_view(const void *addr)

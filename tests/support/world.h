@@ -63,9 +63,11 @@ struct world_as {
     struct hmreg_domain_config domain; /* of each NIC */
     const struct world_fabric *fabric; /* the simulated NICs, which have: */
     uint32_t mr_mode;                  /* HMREG_MR_VIRT_ADDR | _PROV_KEY | _HMEM */
+    uint32_t key_size;                 /* 8 */
     uint32_t iov_limit;                /* 8 ranges */
     uint64_t max_len;                  /* 1 TiB */
     bool any_thread;                   /* the library's own thread may deregister */
+    bool relaxed;                      /* it has relaxed ordering only, and no iova */
 };
 
 /* A call of the library's. */
@@ -113,6 +115,10 @@ void world_open_as(const struct world_as *as);
 /* One more NIC, which differs from the usual, not from the world's first. */
 #define world_add(...) world_add_as(&(struct world_as){.usual_ = 0, __VA_ARGS__})
 struct hmreg_domain *world_add_as(const struct world_as *as);
+/* One that is refused. */
+#define world_add_fails(code, words, ...)                                                          \
+    assert_fails(world_try_as(&(struct world_as){.usual_ = 0, __VA_ARGS__}), code, words)
+int world_try_as(const struct world_as *as);
 
 /* ---- the log ---------------------------------------------------------------------------- */
 
@@ -146,6 +152,8 @@ void world_heal(void);
 
 /* More memory of a vendor's, freed with the world. */
 char *world_memory(enum hmreg_iface iface, int device, enum hmreg_mem_kind kind, size_t len);
+/* Is its page mapped here, whatever the access? */
+bool world_is_mapped(const void *addr);
 /* The bytes of a device's memory, which the CPU cannot touch at its address. */
 char *world_view(const void *addr);
 /* cuda says that this memory is its device 0's. */

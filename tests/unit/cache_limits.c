@@ -8,7 +8,6 @@
 #include "tests/support/vendors.h"
 
 #include "core/cache/cache_set.h"
-#include "core/context/settings.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -415,25 +414,6 @@ TEST(check__notice_of_host_memory__never_stale_after_munmap)
     }
     assert_int_equal(fixture_stats().hits, 200);
     munmap(place, fixture_page());
-}
-
-TEST(check__in_the_environment__read_or_refused)
-{
-    static const char *const wrong[] = {
-        "",        "never",      "cuda",         "cuda=",
-        "=notice", "gpu=notice", "cuda=notice,", "cuda=notice,always=cuda"};
-    struct settings settings;
-
-    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        setenv("HMREG_CACHE_CHECK", wrong[i], 1);
-        assert_fails(settings_read(NULL, &settings), -EINVAL, "accepted are always, notice");
-    }
-    setenv("HMREG_CACHE_CHECK", "notice,rocr=always", 1);
-    assert_ok(settings_read(NULL, &settings));
-    assert_int_equal(settings.check[HMREG_IFACE_SYSTEM], HMREG_CHECK_NOTICE);
-    assert_int_equal(settings.check[HMREG_IFACE_ROCR], HMREG_CHECK_ALWAYS);
-    assert_int_equal(settings.check[HMREG_IFACE_ZE], HMREG_CHECK_NOTICE);
-    unsetenv("HMREG_CACHE_CHECK");
 }
 
 TEST_MAIN()

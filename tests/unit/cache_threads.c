@@ -6,8 +6,6 @@
 #include "tests/support/cache_fixture.h"
 #include "tests/support/vendors.h"
 
-#include "core/context/context.h"
-
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>

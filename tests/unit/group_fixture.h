@@ -9,8 +9,6 @@
 #include "tests/support/script.h"
 #include "tests/support/vendors.h"
 
-#include "core/context/domain.h"
-
 #include <hmreg/group.h>
 #include <sys/mman.h>
 

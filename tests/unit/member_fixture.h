@@ -5,9 +5,7 @@
 #ifndef HMREG_TESTS_UNIT_MEMBER_FIXTURE_H
 #define HMREG_TESTS_UNIT_MEMBER_FIXTURE_H
 
-#include "core/context/lost.h"
-#include "core/group/group.h"
-#include "core/mr/mr.h"
+#include "tests/support/queries.h"
 #include "tests/support/vendors.h"
 #include "tests/unit/nics.h"
 
@@ -31,7 +29,7 @@ static inline void close_nic(struct hmreg_domain *domain)
 
     do
         rc = hmreg_domain_close(domain);
-    while (rc == -EBUSY && domain_is_lost(domain));
+    while (rc == -EBUSY && test_domain_info(domain).lost[0]);
     assert_ok(rc);
 }
 

@@ -6,8 +6,6 @@
  */
 #include "tests/support/cache_fixture.h"
 
-#include "core/context/context.h"
-
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -18,12 +16,6 @@
 static void open_fixture(void)
 {
     fixture_open(fixture_monitor(), NULL);
-}
-
-static uint64_t events(void)
-{
-    assert_true(monitor_sync(fixture.lib->monitor));
-    return monitor_events(fixture.lib->monitor);
 }
 
 /* ---- every way to lose a page ----------------------------------------------------------- */
@@ -288,7 +280,7 @@ static void assert_cached_as_noticed(int fd, int flags)
         assert_int_equal(fixture_stats().uncached, 1);
     }
     munmap(memory, len);
-    assert_int_equal(events(), notices_all() ? 2 : 0);
+    assert_int_equal(fixture_events(), notices_all() ? 2 : 0);
     fixture_close();
 }
 

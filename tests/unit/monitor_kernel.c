@@ -19,12 +19,6 @@ static void open_fixture(void)
     fixture_open(HMREG_MONITOR_USERFAULTFD, NULL);
 }
 
-static uint64_t events(void)
-{
-    assert_true(monitor_sync(fixture.lib->monitor));
-    return monitor_events(fixture.lib->monitor);
-}
-
 /* ---- between a change and its event ----------------------------------------------------- */
 
 /* Where the test holds the thread that reads the kernel's events. */
@@ -363,7 +357,7 @@ TEST(munmap__of_what_no_region_covers_any_more__no_event)
     assert_ok(hmreg_invalidate(fixture.lib, invalidated, len));
     assert_ok(hmreg_domain_flush(fixture.domain));
     munmap(invalidated, len);
-    assert_int_equal(events(), 0);
+    assert_int_equal(fixture_events(), 0);
 }
 
 TEST(munmap__of_memory_that_had_moved__no_event)
@@ -376,9 +370,9 @@ TEST(munmap__of_memory_that_had_moved__no_event)
     fixture_key(memory, len);
     assert_ptr_equal(mremap(memory, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, target), target);
     assert_ok(hmreg_domain_flush(fixture.domain)); /* ends its region and the watch */
-    before = events();
+    before = fixture_events();
     munmap(target, len);
-    assert_int_equal(events(), before);
+    assert_int_equal(fixture_events(), before);
 }
 
 /* A mapping is watched as long as it contains a region, and no longer. */
@@ -393,14 +387,14 @@ TEST(unwatch__mapping_of_another_region__stays_watched)
     assert_ok(hmreg_invalidate(fixture.lib, memory, 1));
     assert_int_equal(fixture_key(memory + page + 200, page), 2);
     assert_int_equal(atomic_load(&counter.deregs), 1);
-    assert_int_equal(events(), 0);
+    assert_int_equal(fixture_events(), 0);
     madvise(memory + page, page, MADV_DONTNEED);
-    assert_int_equal(events(), 1);
+    assert_int_equal(fixture_events(), 1);
     assert_int_equal(fixture_key(memory + page + 200, page), 3);
     assert_ok(hmreg_invalidate(fixture.lib, memory + page + 200, 1));
     assert_ok(hmreg_domain_flush(fixture.domain));
     munmap(memory, 4 * page);
-    assert_int_equal(events(), 1);
+    assert_int_equal(fixture_events(), 1);
 }
 
 TEST_MAIN()

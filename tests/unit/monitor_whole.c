@@ -49,19 +49,13 @@ static void forget(void)
     assert_int_equal(cache_set_flush(fixture.domain->caches), 0);
 }
 
-static uint64_t events(void)
-{
-    assert_true(monitor_sync(fixture.lib->monitor));
-    return monitor_events(fixture.lib->monitor);
-}
-
 /* Is the page watched? The check discards its content. */
 static bool is_watched(char *page)
 {
-    uint64_t before = events();
+    uint64_t before = fixture_events();
 
     assert_int_equal(madvise(page, fixture_page(), MADV_DONTNEED), 0);
-    return events() > before;
+    return fixture_events() > before;
 }
 
 static void tidy(void)

@@ -6,8 +6,8 @@
 #define HMREG_TESTS_UNIT_NICS_H
 
 #include "core/base/error.h"
-#include "core/context/domain.h"
 #include "core/contract/provider.h"
+#include "core/group/group.h" /* whether a replacement has ended */
 #include "tests/support/test.h"
 
 #include <hmreg/group.h>

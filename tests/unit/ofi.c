@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * The libfabric provider on a simulated fid_domain: its calls of libfabric for host memory, and
- * its results for each failure. ofi_open.c tests how it reads fi_info. */
-#include "core/context/domain.h"
-#include "providers/ofi/ofi_abi.h"
+ * its results for each failure. hmreg_domain_open_ofi.c tests how it reads fi_info. */
+#include "core/context/domain.h" /* whether a key is kept is not seen otherwise */
 #include "tests/support/fake_fabric.h"
 #include "tests/support/test.h"
 #include "tests/support/vendors.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * How a range would be registered, and which limits it meets. */
-#include "core/base/lock_right.h"
-#include "core/context/domain.h"
+#include "core/base/lock_right.h" /* in a user namespace the capability exempts from nothing */
 #include "tests/support/script.h"
 #include "tests/support/vendors.h"
 

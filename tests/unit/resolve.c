@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * The kind of a pointer's memory: every runtime is queried, and nothing is guessed. */
+ * When runtimes are started, by which calls, how often, and in which processes. What they say of
+ * memory is hmreg_query.c's. */
 #include "tests/support/test.h"
 #include "tests/support/vendors.h"
-
-#include "core/context/context.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -33,189 +32,6 @@ static int query(struct hmreg *lib, void *addr, size_t len, struct hmreg_mem_inf
     memset(info, 'u', sizeof(*info));
     info->size = sizeof(*info);
     return hmreg_query(lib, addr, len, info);
-}
-
-#define assert_query_fails(lib, addr, len, code, words)                                            \
-    do {                                                                                           \
-        struct hmreg_mem_info before_, after_;                                                     \
-                                                                                                   \
-        memset(&before_, 'u', sizeof(before_));                                                    \
-        before_.size = sizeof(before_);                                                            \
-        assert_fails(query(lib, addr, len, &after_), code, words);                                 \
-        assert_memory_equal(&after_, &before_, sizeof(after_));                                    \
-    } while (0)
-
-/* ---- one owner, or none ----------------------------------------------------------------- */
-
-TEST(query__no_runtime_knows_it__system_after_each_was_asked)
-{
-    struct hmreg *lib = open_lib();
-    struct hmreg_mem_info info;
-
-    assert_ok(query(lib, memory + 1, 100, &info));
-    for (int i = HMREG_IFACE_CUDA; i < HMREG_IFACE_COUNT; i++)
-        assert_int_equal(vendors[i].resolves, 1);
-    assert_int_equal(info.iface, HMREG_IFACE_SYSTEM);
-    assert_int_equal(info.device, -1);
-    assert_int_equal(info.kind, HMREG_MEM_HOST);
-    assert_int_equal(info.flags, HMREG_MEM_INFO_CPU_ACCESS);
-    assert_int_equal(info.identity, 0);
-    assert_int_equal(info.host_addr, (uintptr_t)memory + 1);
-    assert_int_equal(info.pci.valid, 0);
-    assert_ok(hmreg_close(lib));
-}
-
-TEST(query__pinned_host_memory__the_cpus_address)
-{
-    struct hmreg *lib = open_lib();
-    struct vendor_claim *claim =
-        vendor_claim(HMREG_IFACE_CUDA, (void *)0x10000, 4096, HMREG_MEM_HOST_PINNED, 0);
-    struct hmreg_mem_info info;
-
-    claim->range.host_addr = (uintptr_t)memory;
-    assert_ok(query(lib, (void *)0x10010, 16, &info));
-    assert_int_equal(info.host_addr, (uintptr_t)memory + 16);
-    assert_int_equal(info.flags, HMREG_MEM_INFO_CPU_ACCESS | HMREG_MEM_INFO_SIMULATED);
-    assert_ok(hmreg_close(lib));
-}
-
-TEST(query__range_leaves_its_allocation__erange_and_where)
-{
-    struct hmreg *lib = open_lib();
-    char words[32];
-
-    vendor_claim(HMREG_IFACE_ZE, memory, 4096, HMREG_MEM_DEVICE, 0);
-    snprintf(words, sizeof(words), "ends at %#lx", (unsigned long)(uintptr_t)(memory + 4096));
-    assert_query_fails(lib, memory + 4000, 97, -ERANGE, words);
-    assert_ok(hmreg_close(lib));
-}
-
-/* Buffers are pinned in parts, of which each is an allocation to its runtime. CUDA reports no end
- * of memory that it has registered, and is not asked for each of its bytes. */
-TEST(query__leaves_a_pinned_part_of_a_buffer__the_systems)
-{
-    struct hmreg *lib = open_lib();
-    struct hmreg_mem_info info;
-
-    vendor_claim(HMREG_IFACE_CUDA, memory, 4096, HMREG_MEM_HOST_PINNED, 0)->endless = true;
-    vendor_claim(HMREG_IFACE_ROCR, memory, 8192, HMREG_MEM_HOST_PINNED, 0);
-    vendor_claim(HMREG_IFACE_CUDA, memory + 4096, 4096, HMREG_MEM_HOST_PINNED, 0);
-    assert_ok(query(lib, memory + 7, 8185, &info));
-    assert_int_equal(info.iface, HMREG_IFACE_ROCR); /* which knows all of it */
-    assert_ok(query(lib, memory + 7, sizeof(memory) - 7, &info));
-    assert_int_equal(info.iface, HMREG_IFACE_SYSTEM);
-    assert_int_equal(info.kind, HMREG_MEM_HOST);
-    assert_int_equal(info.device, -1);
-    assert_int_equal(info.segments, 1);
-    assert_int_equal(info.host_addr, (uintptr_t)memory + 7);
-    assert_ok(query(lib, memory + 7, 100, &info));
-    assert_int_equal(info.iface, HMREG_IFACE_CUDA);
-    assert_true(vendors[HMREG_IFACE_CUDA].resolves < 60);
-    vendors[HMREG_IFACE_ZE].resolve_code = -EIO; /* it may own what follows */
-    assert_query_fails(lib, memory + 7, sizeof(memory) - 7, -EIO, "resolve of ze");
-    assert_ok(hmreg_close(lib));
-}
-
-TEST(query__leaves_pinned_memory_for_managed_memory__erange)
-{
-    struct hmreg *lib = open_lib();
-
-    vendor_claim(HMREG_IFACE_CUDA, memory, 4096, HMREG_MEM_HOST_PINNED, 0);
-    vendor_claim(HMREG_IFACE_CUDA, memory + 4096, 4096, HMREG_MEM_MANAGED, 0);
-    assert_query_fails(lib, memory, 8192, -ERANGE, "ends at");
-    assert_ok(hmreg_close(lib));
-}
-
-/* Addresses for devices end with what was pinned. */
-TEST(query__leaves_pinned_memory_at_a_devices_address__erange)
-{
-    struct hmreg *lib = open_lib();
-    struct vendor_claim *claim =
-        vendor_claim(HMREG_IFACE_CUDA, (void *)0x10000, 4096, HMREG_MEM_HOST_PINNED, 0);
-
-    claim->range.host_addr = (uintptr_t)memory;
-    assert_query_fails(lib, (void *)0x10010, 4096, -ERANGE, "ends at 0x11000");
-    assert_ok(hmreg_close(lib));
-}
-
-/* ---- runtimes that fail ----------------------------------------------------------------- */
-
-TEST(query__a_runtime_cannot_answer__its_error_not_system)
-{
-    for (int i = HMREG_IFACE_CUDA; i < HMREG_IFACE_COUNT; i++) {
-        struct hmreg *lib = open_lib();
-
-        vendors[i].resolve_code = -EIO;
-        assert_query_fails(lib, memory, 16, -EIO, "resolve of");
-        assert_string_equal(hmreg_last_error()->source, hmreg_iface_name(i));
-        assert_int_equal(hmreg_last_error()->vendor_code, 999);
-        assert_ok(hmreg_close(lib));
-    }
-}
-
-TEST(query__a_runtime_fails_but_another_owns_it__found)
-{
-    struct hmreg_error before;
-
-    for (int i = HMREG_IFACE_CUDA; i < HMREG_IFACE_COUNT; i++) {
-        int owner = i == HMREG_IFACE_COUNT - 1 ? HMREG_IFACE_CUDA : i + 1;
-        struct hmreg *lib = open_lib();
-        struct hmreg_mem_info info;
-
-        assert_query_fails(lib, NULL, 1, -EINVAL, "addr");
-        before = *hmreg_last_error();
-        vendors[i].resolve_code = -EIO;
-        vendor_claim(owner, memory, 4096, HMREG_MEM_DEVICE, 0);
-        assert_ok(query(lib, memory, 16, &info));
-        assert_int_equal(info.iface, owner);
-        assert_memory_equal(hmreg_last_error(), &before, sizeof(before));
-        assert_ok(hmreg_close(lib));
-    }
-}
-
-/* ---- memory with two owners ------------------------------------------------------------- */
-
-TEST(query__two_claim_it_as_their_devices__eexist)
-{
-    static const enum hmreg_mem_kind kinds[] = {HMREG_MEM_DEVICE, HMREG_MEM_MANAGED};
-
-    for (int i = 0; i < 4; i++) {
-        struct hmreg *lib = open_lib();
-
-        vendor_claim(HMREG_IFACE_CUDA, memory, 4096, kinds[i & 1], 0);
-        vendor_claim(HMREG_IFACE_ZE, memory, 8192, kinds[i >> 1], 0);
-        assert_query_fails(lib, memory, 16, -EEXIST, "cuda and ze both claim");
-        assert_ok(hmreg_close(lib));
-    }
-}
-
-TEST(query__pinned_by_two__the_first)
-{
-    struct hmreg *lib = open_lib();
-    struct hmreg_mem_info info;
-
-    vendor_claim(HMREG_IFACE_ZE, memory, 4096, HMREG_MEM_HOST_PINNED, 1);
-    vendor_claim(HMREG_IFACE_ROCR, memory, 4096, HMREG_MEM_HOST_PINNED, 0);
-    assert_ok(query(lib, memory, 16, &info));
-    assert_int_equal(info.iface, HMREG_IFACE_ROCR);
-    assert_int_equal(info.kind, HMREG_MEM_HOST_PINNED);
-    assert_ok(hmreg_close(lib));
-}
-
-TEST(query__pinned_by_one_and_anothers_device_memory__the_device)
-{
-    for (int i = 0; i < 2; i++) {
-        struct hmreg *lib = open_lib();
-        enum hmreg_iface device = i ? HMREG_IFACE_CUDA : HMREG_IFACE_ZE;
-        struct hmreg_mem_info info;
-
-        vendor_claim(i ? HMREG_IFACE_ZE : HMREG_IFACE_CUDA, memory, 4096, HMREG_MEM_HOST_PINNED, 0);
-        vendor_claim(device, memory, 4096, HMREG_MEM_MANAGED, 0);
-        assert_ok(query(lib, memory, 16, &info));
-        assert_int_equal(info.iface, device);
-        assert_int_equal(info.kind, HMREG_MEM_MANAGED);
-        assert_ok(hmreg_close(lib));
-    }
 }
 
 /* ---- available runtimes ----------------------------------------------------------------- */
@@ -535,9 +351,9 @@ TEST(query__loaded_library_that_cannot_start_now__fails_until_it_can)
 
         vendors[HMREG_IFACE_CUDA].open_code = cases[i].code;
         for (int times = 0; times < 2; times++)
-            assert_query_fails(lib, memory, 16, cases[i].fails,
-                               "cuda is in this process and may own the memory, but cannot be "
-                               "asked: open of cuda failed");
+            assert_fails(query(lib, memory, 16, &info), cases[i].fails,
+                         "cuda is in this process and may own the memory, but cannot be asked: "
+                         "open of cuda failed");
         vendors[HMREG_IFACE_CUDA].open_code = 0;
         vendor_claim(HMREG_IFACE_CUDA, memory, 4096, HMREG_MEM_DEVICE, 1);
         assert_ok(query(lib, memory, 16, &info));

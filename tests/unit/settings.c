@@ -17,18 +17,21 @@ static const char *const names[] = {
     "HMREG_SYSCALLS",
     "HMREG_LOG",
     "HMREG_FORK_MAX_SIZE",
+    "HMREG_CACHE_CHECK",
 };
 
 static void take_line(enum hmreg_log_level level, const char *text, void *context)
 {
 }
 
-static void clear_environment(void)
+/* Of what the user has set. */
+__attribute__((constructor)) static void clear_environment(void)
 {
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         unsetenv(names[i]);
 }
 
+#define CHECKS "accepted are always, notice"
 #define ALL                                                                                        \
     (HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM) | HMREG_IFACE_BIT(HMREG_IFACE_CUDA) |                     \
      HMREG_IFACE_BIT(HMREG_IFACE_ROCR) | HMREG_IFACE_BIT(HMREG_IFACE_ZE))
@@ -37,7 +40,6 @@ TEST(read__nothing_said__defaults)
 {
     struct settings settings;
 
-    clear_environment();
     assert_ok(settings_read(NULL, &settings));
     assert_int_equal(settings.ifaces, ALL);
     assert_int_equal(settings.monitor, HMREG_MONITOR_DEFAULT);
@@ -84,19 +86,26 @@ TEST(read__wrong_values__inval_and_the_accepted_ones)
         {"FI_MR_CACHE_MAX_SIZE", "1G", "a number"},
         {"FI_MR_CACHE_MAX_SIZE", "18446744073709551616", "a number"},
         {"FI_MR_CACHE_MAX_SIZE", "1.5", "a number"},
+        {"HMREG_CACHE_CHECK", "", CHECKS},
+        {"HMREG_CACHE_CHECK", "never", CHECKS},
+        {"HMREG_CACHE_CHECK", "cuda", CHECKS},
+        {"HMREG_CACHE_CHECK", "cuda=", CHECKS},
+        {"HMREG_CACHE_CHECK", "=notice", CHECKS},
+        {"HMREG_CACHE_CHECK", "gpu=notice", CHECKS},
+        {"HMREG_CACHE_CHECK", "cuda=notice,", CHECKS},
+        {"HMREG_CACHE_CHECK", "cuda=notice,always=cuda", CHECKS},
         {"HMREG_FORK_MAX_SIZE", "never", "a number from 0 to 18446744073709551615"},
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct settings settings = {.max_regions = 77};
 
-        clear_environment();
-        setenv(cases[i].name, cases[i].value, 1);
+        test_setenv(cases[i].name, cases[i].value);
         assert_fails(settings_read(NULL, &settings), -EINVAL, cases[i].words);
         assert_non_null(strstr(hmreg_last_error()->text, cases[i].name));
         assert_int_equal(settings.max_regions, 77);
+        test_finish();
     }
-    clear_environment();
 }
 
 /* A value of any length leaves what is accepted, and the variable's name. */
@@ -119,11 +128,10 @@ TEST(read__very_long_wrong_value__the_accepted_ones_all_the_same)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct settings settings;
 
-        clear_environment();
-        setenv(cases[i].name, value, 1);
+        test_setenv(cases[i].name, value);
         assert_fails(settings_read(NULL, &settings), -EINVAL, cases[i].words);
         assert_ptr_equal(strstr(hmreg_last_error()->text, cases[i].name), hmreg_last_error()->text);
-        unsetenv(cases[i].name);
+        test_finish();
     }
 }
 
@@ -140,15 +148,13 @@ TEST(read__plain_calls_and_a_monitor_that_makes_others__inval)
     struct hmreg_config config = {.size = sizeof(config)};
     struct settings settings;
 
-    clear_environment();
-    setenv("HMREG_SYSCALLS", "plain", 1);
+    test_setenv("HMREG_SYSCALLS", "plain");
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         config.monitor = cases[i].monitor;
         assert_int_equal(settings_read(&config, &settings), cases[i].rc);
         if (cases[i].rc)
             assert_non_null(strstr(hmreg_last_error()->text, hmreg_monitor_name(cases[i].monitor)));
     }
-    clear_environment();
 }
 
 TEST(read__ifaces__those_and_system)
@@ -166,12 +172,10 @@ TEST(read__ifaces__those_and_system)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct settings settings;
 
-        clear_environment();
-        setenv("HMREG_IFACES", cases[i].value, 1);
+        test_setenv("HMREG_IFACES", cases[i].value);
         assert_ok(settings_read(NULL, &settings));
         assert_int_equal(settings.ifaces, cases[i].ifaces);
     }
-    clear_environment();
 }
 
 TEST(read__monitors)
@@ -189,13 +193,11 @@ TEST(read__monitors)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct settings settings;
 
-        clear_environment();
-        setenv("FI_MR_CACHE_MONITOR", cases[i].value, 1);
+        test_setenv("FI_MR_CACHE_MONITOR", cases[i].value);
         assert_ok(settings_read(NULL, &settings));
         assert_int_equal(settings.monitor, cases[i].monitor);
         assert_string_equal(hmreg_monitor_name(cases[i].monitor), cases[i].value);
     }
-    clear_environment();
 }
 
 /* Values that users set for libfabric. */
@@ -204,26 +206,25 @@ TEST(read__monitors_that_may_be_missing__an_alias_and_modules)
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
     struct settings settings;
 
-    clear_environment();
-    setenv("FI_MR_CACHE_MONITOR", "uffd", 1);
+    test_setenv("FI_MR_CACHE_MONITOR", "uffd");
     assert_ok(settings_read(NULL, &settings));
     assert_int_equal(settings.monitor, HMREG_MONITOR_USERFAULTFD);
     assert_false(settings.monitor_if_there);
-    setenv("FI_MR_CACHE_MONITOR", "kdreg2", 1);
+    test_setenv("FI_MR_CACHE_MONITOR", "kdreg2");
     assert_ok(settings_read(NULL, &settings));
     assert_int_equal(settings.monitor, HMREG_MONITOR_DEFAULT);
     assert_false(settings.monitor_if_there);
     assert_non_null(settings.monitor_missing);
     assert_ok(settings_read(&config, &settings));
     assert_null(settings.monitor_missing);
-    setenv("FI_MR_CACHE_MONITOR", "counter", 1);
+    test_setenv("FI_MR_CACHE_MONITOR", "counter");
     assert_ok(settings_read(NULL, &settings));
     assert_int_equal(settings.monitor, HMREG_MONITOR_COUNTER);
     assert_true(settings.monitor_if_there);
     assert_ok(settings_read(&config, &settings));
     assert_int_equal(settings.monitor, HMREG_MONITOR_IMPORT);
     assert_false(settings.monitor_if_there);
-    clear_environment();
+    test_finish();
     assert_ok(settings_read(NULL, &settings));
     assert_false(settings.monitor_if_there);
 }
@@ -233,37 +234,45 @@ TEST(read__switches__each_its_own_iface)
     for (int iface = HMREG_IFACE_CUDA; iface < HMREG_IFACE_COUNT; iface++) {
         struct settings settings;
 
-        clear_environment();
-        setenv(names[1 + iface], "0", 1);
+        test_setenv(names[1 + iface], "0");
         assert_ok(settings_read(NULL, &settings));
         for (int i = 0; i < HMREG_IFACE_COUNT; i++)
             assert_int_equal(settings.watch[i], i != iface);
-        setenv(names[1 + iface], "1", 1);
+        test_setenv(names[1 + iface], "1");
         assert_ok(settings_read(NULL, &settings));
         assert_true(settings.watch[iface]);
+        test_finish();
     }
-    clear_environment();
+}
+
+TEST(read__checks__the_default_and_some_ifaces_own)
+{
+    struct settings settings;
+
+    test_setenv("HMREG_CACHE_CHECK", "notice,rocr=always");
+    assert_ok(settings_read(NULL, &settings));
+    assert_int_equal(settings.check[HMREG_IFACE_SYSTEM], HMREG_CHECK_NOTICE);
+    assert_int_equal(settings.check[HMREG_IFACE_ROCR], HMREG_CHECK_ALWAYS);
+    assert_int_equal(settings.check[HMREG_IFACE_ZE], HMREG_CHECK_NOTICE);
 }
 
 TEST(read__limits__from_zero_to_none)
 {
     struct settings settings;
 
-    clear_environment();
-    setenv("FI_MR_CACHE_MAX_COUNT", "10", 1);
-    setenv("FI_MR_CACHE_MAX_SIZE", "0x1000", 1);
+    test_setenv("FI_MR_CACHE_MAX_COUNT", "10");
+    test_setenv("FI_MR_CACHE_MAX_SIZE", "0x1000");
     assert_ok(settings_read(NULL, &settings));
     assert_int_equal(settings.max_regions, 10);
     assert_int_equal(settings.max_bytes, 4096);
-    setenv("FI_MR_CACHE_MAX_COUNT", "010", 1); /* read as libfabric reads it */
+    test_setenv("FI_MR_CACHE_MAX_COUNT", "010"); /* read as libfabric reads it */
     assert_ok(settings_read(NULL, &settings));
     assert_int_equal(settings.max_regions, 10);
-    setenv("FI_MR_CACHE_MAX_COUNT", "18446744073709551615", 1);
-    setenv("FI_MR_CACHE_MAX_SIZE", "0", 1);
+    test_setenv("FI_MR_CACHE_MAX_COUNT", "18446744073709551615");
+    test_setenv("FI_MR_CACHE_MAX_SIZE", "0");
     assert_ok(settings_read(NULL, &settings));
     assert_true(settings.max_regions == HMREG_LIMIT_NONE);
     assert_int_equal(settings.max_bytes, 0);
-    clear_environment();
 }
 
 TEST(read__bytes_kept_at_a_fork__config_before_the_environment)
@@ -271,16 +280,14 @@ TEST(read__bytes_kept_at_a_fork__config_before_the_environment)
     struct hmreg_config config = {.size = sizeof(config)};
     struct settings settings;
 
-    clear_environment();
     assert_ok(settings_read(&config, &settings));
     assert_int_equal(settings.fork_bytes, 16 << 20);
-    setenv("HMREG_FORK_MAX_SIZE", "0", 1);
+    test_setenv("HMREG_FORK_MAX_SIZE", "0");
     assert_ok(settings_read(&config, &settings));
     assert_int_equal(settings.fork_bytes, 0);
     config.fork_max_bytes = HMREG_LIMIT_NONE;
     assert_ok(settings_read(&config, &settings));
     assert_true(settings.fork_bytes == HMREG_LIMIT_NONE);
-    clear_environment();
 }
 
 /* It says when a runtime starts, and leaves to the environment which. */
@@ -289,17 +296,16 @@ TEST(read__started_only__alone)
     struct hmreg_config config = {.size = sizeof(config), .ifaces = HMREG_IFACES_STARTED};
     struct settings settings;
 
-    clear_environment();
     assert_ok(settings_read(&config, &settings));
     assert_true(settings.started_only);
     assert_int_equal(settings.ifaces, ALL);
     assert_int_equal(settings.named, 0);
-    setenv("HMREG_IFACES", "rocr", 1);
+    test_setenv("HMREG_IFACES", "rocr");
     assert_ok(settings_read(&config, &settings));
     assert_true(settings.named & HMREG_IFACE_BIT(HMREG_IFACE_ROCR));
     config.ifaces |= HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
     assert_int_equal(settings_read(&config, &settings), -EINVAL);
-    clear_environment();
+    test_finish();
     assert_ok(settings_read(NULL, &settings));
     assert_false(settings.started_only);
 }
@@ -313,9 +319,8 @@ TEST(read__config__goes_before_the_environment)
     };
     struct settings settings;
 
-    clear_environment();
-    setenv("HMREG_IFACES", "cuda", 1);
-    setenv("FI_MR_CACHE_MONITOR", "import", 1);
+    test_setenv("HMREG_IFACES", "cuda");
+    test_setenv("FI_MR_CACHE_MONITOR", "import");
     assert_ok(settings_read(&config, &settings));
     assert_int_equal(settings.ifaces,
                      HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM) | HMREG_IFACE_BIT(HMREG_IFACE_ROCR));
@@ -326,7 +331,6 @@ TEST(read__config__goes_before_the_environment)
     assert_int_equal(settings.ifaces,
                      HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM) | HMREG_IFACE_BIT(HMREG_IFACE_CUDA));
     assert_int_equal(settings.monitor, HMREG_MONITOR_IMPORT);
-    clear_environment();
 }
 
 TEST(read__log__levels_and_the_callers_function)
@@ -337,15 +341,13 @@ TEST(read__log__levels_and_the_callers_function)
     struct hmreg_config config = {.size = sizeof(config), .log = take_line, .log_context = &config};
     struct settings settings;
 
-    clear_environment();
     assert_ok(settings_read(NULL, &settings));
     assert_int_equal(settings.log.level, LOG_STDERR_UNSET);
     for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
-        setenv("HMREG_LOG", values[i], 1);
+        test_setenv("HMREG_LOG", values[i]);
         assert_ok(settings_read(NULL, &settings));
         assert_int_equal(settings.log.level, levels[i]);
     }
-    clear_environment();
     assert_ok(settings_read(&config, &settings));
     assert_ptr_equal(settings.log.callback, take_line);
     assert_ptr_equal(settings.log.context, &config);
@@ -367,7 +369,6 @@ TEST(read__wrong_config__inval)
          "monitor is -1"},
     };
 
-    clear_environment();
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct settings settings = {.max_regions = 77};
 

@@ -6,6 +6,7 @@
 #define FAILING_MALLOC
 #include "tests/unit/peer_provider.h"
 
+#include "core/context/domain.h" /* takes a mode from some members */
 #include "core/remote/rails_token.h"
 
 #include <hmreg/table.h>

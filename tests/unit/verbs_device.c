@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * The verbs provider and device memory, on a simulated libibverbs: the choice of a path, the calls
  * of the device, and the reason of each refusal. */
-#include "providers/verbs/verbs_peers.h"
 #include "tests/support/queries.h"
 #include "tests/unit/verbs_fixture.h"
 
@@ -10,25 +9,11 @@
 
 #define BYTES DEVICE_BYTES
 
-/* Replaces the provider's query of sysfs. */
-static unsigned peers; /* HMREG_IFACE_BIT()s */
-
-bool peers_serve(const char *sys, enum hmreg_iface iface)
-{
-    assert_string_equal(sys, "/sys");
-    return peers & HMREG_IFACE_BIT(iface);
-}
-
-const char *peers_remedy(enum hmreg_iface iface)
-{
-    return "get a client";
-}
-
 /* ---- a domain and a device's memory ----------------------------------------------------- */
 
 static void begin(void)
 {
-    peers = 0;
+    fake_peers = 0;
     verbs_begin();
 }
 
@@ -177,7 +162,7 @@ TEST(reg__failure_of_the_request__is_the_answer)
     static const int errors[] = {EAGAIN, EMFILE, ENFILE, EIO, ENODEV};
 
     open_fixture();
-    peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
+    fake_peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
         struct hmreg_mr *mr = (void *)1;
 
@@ -229,7 +214,7 @@ TEST(explain__device__says_the_path_without_registering)
 
     begin();
     fake_verbs.dmabuf_probe = EOPNOTSUPP;
-    peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
+    fake_peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
     vendors[HMREG_IFACE_CUDA].dmabuf = true;
     verbs_open_with(0);
     assert_ok(hmreg_domain_explain(fixture.domain, HMREG_IFACE_CUDA, 0, &why));
@@ -246,7 +231,7 @@ TEST(reg__client_refuses__reason_and_remedy)
     fake_verbs.dmabuf_probe = EOPNOTSUPP;
     fake_verbs.reg_fails = true;
     fake_verbs.reg_error = EFAULT;
-    peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
+    fake_peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
     verbs_open_with(0);
     assert_reason(refused(HMREG_PATH_PEERMEM), "peer-memory-refused", -ENOMEM, EFAULT, "BAR1");
     fake_verbs.reg_error = 524;
@@ -278,7 +263,7 @@ TEST(reg__iface_without_runtime__by_address_where_a_client_is)
     struct hmreg_mr *mr = (void *)1;
 
     open_fixture();
-    peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
+    fake_peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
     assert_fails(reg_claimed(HMREG_IFACE_NEURON, &mr), -EOPNOTSUPP, "no path to this neuron");
     assert_ptr_equal(mr, (void *)1);
     assert_int_equal(fake_verbs.regs, 0);
@@ -287,7 +272,7 @@ TEST(reg__iface_without_runtime__by_address_where_a_client_is)
     assert_reason(why.reasons[0], "no-dmabuf-export", -EOPNOTSUPP, 0, "give the dmabuf");
     assert_reason(why.reasons[1], "no-peer-memory", -EOPNOTSUPP, 0, "get a client");
     for (int iface = HMREG_IFACE_COUNT; iface <= HMREG_IFACE_MAX; iface++) {
-        peers = HMREG_IFACE_BIT(iface);
+        fake_peers = HMREG_IFACE_BIT(iface);
         assert_ok(reg_claimed((enum hmreg_iface)iface, &mr));
         assert_int_equal(path_of(mr), HMREG_PATH_PEERMEM);
         assert_ptr_equal(fake_verbs.addr, (void *)0x10000);
@@ -310,7 +295,7 @@ TEST(open__order_of_the_caller__is_kept)
     struct hmreg_mr *mr;
 
     begin();
-    peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
+    fake_peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
     assert_ok(hmreg_domain_open_verbs(fixture.lib, fixture.pd, &config, &fixture.domain));
     assert_ok(reg(fixture.there, BYTES, HMREG_SEND, &mr));
     assert_int_equal(path_of(mr), HMREG_PATH_PEERMEM);

@@ -2,7 +2,6 @@
  * The verbs provider and the options of one registration, against a fake libibverbs: what the
  * device is asked for on each path, how an option overrides the domain's flag, and what is refused
  * before the device is asked. */
-#include "providers/verbs/verbs_peers.h" /* it defines these functions */
 #include "tests/support/world_verbs.h"
 
 #include <hmreg/verbs.h>
@@ -10,20 +9,10 @@
 #define PLACE  4099       /* of the region in the memory */
 #define SECRET (1u << 27) /* an optional bit that no header names yet */
 
-/* In place of the provider's look at sysfs: every vendor has a client. */
-bool peers_serve(const char *sys, enum hmreg_iface iface)
-{
-    return true;
-}
-
-const char *peers_remedy(enum hmreg_iface iface)
-{
-    return "";
-}
-
 static void begin(void)
 {
     world_open(.fabric = &world_verbs, .later = true);
+    fake_peers = UINT32_MAX;
     fake_verbs.odp = true;
     fake_verbs.takes = IBV_ACCESS_OPTIONAL_RANGE | IBV_ACCESS_ON_DEMAND;
 }

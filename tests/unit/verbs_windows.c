@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * Memory windows of the library, on a simulated libibverbs that enforces them as hardware does:
  * what their keys reach, what they hold, and what each failure leaves. */
-#include "providers/verbs/verbs_peers.h"
 #include "tests/support/failing_allocation.h"
 #include "tests/support/fake_verbs.h"
 #include "tests/support/test.h"
@@ -18,17 +17,6 @@
 #define WR_ID 0x123456789abcu
 
 static _Alignas(4096) char memory[BYTES], local[BYTES];
-
-/* Replaces the provider's query of sysfs. */
-bool peers_serve(const char *sys, enum hmreg_iface iface)
-{
-    return iface == HMREG_IFACE_CUDA;
-}
-
-const char *peers_remedy(enum hmreg_iface iface)
-{
-    return "get a client";
-}
 
 static struct fixture {
     struct hmreg *lib;
@@ -188,6 +176,7 @@ TEST(window__device_memory__by_peer_memory_only)
         int rc;
 
         open_fixture();
+        fake_peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
         there = vendor_memory(HMREG_IFACE_CUDA, 1, HMREG_MEM_DEVICE, BYTES);
         config.order[0] = peermem ? HMREG_PATH_PEERMEM : HMREG_PATH_DMABUF;
         assert_ok(hmreg_domain_open_verbs(fixture.lib, fixture.pd, &config, &domain));

@@ -3,7 +3,6 @@
  * The ways of path dmabuf: which are tried in which order for which pair of NIC and device, how
  * others are chosen, the reason of each refusal, and what a group exports for them.
  */
-#include "core/context/ways.h"
 #include "simulated/engine/pcie.h"
 #include "tests/support/failing_allocation.h"
 #include "tests/support/queries.h"

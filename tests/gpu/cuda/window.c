@@ -7,7 +7,6 @@
  */
 #include "core/base/dmabuf.h"
 #include "core/patch/entry_hook.h"
-#include "providers/verbs/verbs_peers.h"
 #include "tests/gpu/cuda/driver.h"
 #include "tests/support/fake_verbs.h"
 #include "tests/support/queries.h"
@@ -18,18 +17,6 @@
 
 #define MIB   1048576ul
 #define BLOCK 65536ul
-
-static bool peermem; /* the kernel has a client for peer memory */
-
-bool peers_serve(const char *sys, enum hmreg_iface iface)
-{
-    return peermem;
-}
-
-const char *peers_remedy(enum hmreg_iface iface)
-{
-    return "load one";
-}
 
 struct fixture {
     struct bench bench;
@@ -64,7 +51,7 @@ static struct fixture begin_with(enum hmreg_choice sync_memops)
     fixture.page = (size_t)sysconf(_SC_PAGESIZE);
     fake_verbs.attach = cu.fake->attach;
     fake_verbs.detach = cu.fake->detach;
-    peermem = false;
+    fake_peers = 0;
     assert_ok(hmreg_open(NULL, &fixture.lib));
     assert_ok(hmreg_domain_open_verbs(fixture.lib, pd, &config, &fixture.domain));
     begun = fixture;
@@ -349,7 +336,7 @@ TEST(reg__window_is_full__peer_memory_is_tried)
     unsigned long long addr = cu_alloc(MIB);
     struct hmreg_mr *mr = NULL;
 
-    peermem = true;
+    fake_peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
     cu.fake->window(MIB / 2);
     assert_ok(reg(&fixture, addr, MIB, &mr));
     assert_int_equal(path_of(mr), HMREG_PATH_PEERMEM);
@@ -600,7 +587,7 @@ TEST(get__id_may_recur_under_peer_memory__not_cached)
     granule = cu_granule();
     test_setenv("HMREG_DEVICE_MONITOR", "off");
     fixture = begin();
-    peermem = true;
+    fake_peers = HMREG_IFACE_BIT(HMREG_IFACE_CUDA);
     cu.fake->window(4096); /* no dmabuf fits */
     addr = cu_reserve(granule);
     plain = cu_alloc(MIB);
