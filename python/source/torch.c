@@ -244,7 +244,7 @@ static PyMethodDef functions[] = {
      "and "
      "ends it when torch frees it. alloc, free: addresses of functions with the signatures that "
      "torch "
-     "demands, which have the memory. Never run on torch itself.\ntorch_hook(): ends it.\n"
+     "demands, which have the memory. Never run on torch with CUDA.\ntorch_hook(): ends it.\n"
      "HmregError: EBUSY: it has a domain already, or torch has blocks of it."},
     {"torch_stats", torch_stats, METH_NOARGS,
      "torch_stats() -> (blocks, failures)\n\nThe hook's blocks that are registered now, and how "
