@@ -10,8 +10,7 @@
 
 #include <limits.h>
 
-/* The number of changes that are applied under one hold of the lock, at most; and the holds of one
- * call. */
+/* The most changes that one hold of the lock applies, and the most holds of one call. */
 #define CACHE_CHANGES 16
 #define CACHE_HOLDS   16
 /* The entries around a range that a search looks at: overlapping ones with other rights. */
@@ -44,8 +43,8 @@ static bool is_wanted(const struct cache *cache, const struct hmreg_mr *mr,
            (ends ? entry_pins(cache->pool, mr) : want->policy != HMREG_POLICY_LAST_PUT);
 }
 
-/* Searches for an entry that contains the range, has the access rights and this variant, and has
- * not changed. NULL: there is none among the first that contain the range. */
+/* Searches for an unchanged entry that contains the range and has the access rights and this
+ * variant. NULL: none among the first ones that contain the range. */
 static struct hmreg_mr *serving_of(const struct cache *cache, const struct itree *tree,
                                    const struct cache_want *want)
 {
@@ -89,8 +88,8 @@ static void heat_entry(struct hmreg_mr *entry)
     entry_body(entry)->cold = false;
 }
 
-/* Pins an entry, which may be NULL, for a get that found it. Returns it; NULL: its last holder has
- * just left. */
+/* Pins an entry, or NULL, for a get that found it, and returns it. NULL: its last holder has just
+ * left. */
 static struct hmreg_mr *use(struct hmreg_mr *entry, bool heat)
 {
     struct mr_body *body;
@@ -143,8 +142,8 @@ static bool never_fits(const struct cache *cache, uint64_t bytes)
            quota_never_fits(cache->pool->quota, bytes);
 }
 
-/* A region that ends with its last put takes the place of kept ones that would serve its request:
- * these end once those who hold them have put them, and those being registered are not published.
+/* A region that ends with its last put replaces kept ones that would serve its request: these end
+ * once their holders have put them. Kept ones that are being registered are not published.
  */
 static void unpublish_kept(struct cache *cache, const struct cache_want *want)
 {
@@ -389,7 +388,7 @@ struct hmreg_mr *cache_released(struct cache_pool *pool, struct hmreg_mr *entry)
  * finished: the queue returns these first. */
 _Static_assert(CACHE_CHANGES >= CHANGES_OPEN, "a batch reads all open changes");
 
-/* True: the queue is empty, and no live entry in the trees is touched by what was read. */
+/* True: the queue is empty, and the changes that were read touch no live entry in the trees. */
 static bool drain_batch(struct cache_pool *pool)
 {
     unsigned room = CACHE_BATCH, changes = CACHE_CHANGES;
@@ -407,7 +406,7 @@ static bool drain_batch(struct cache_pool *pool)
 
 enum drained {
     DRAIN_UNREAD,      /* changes pushed before `end` are not applied yet */
-    DRAIN_CUT,         /* they are; what they cut from the trees has not all ended */
+    DRAIN_CUT,         /* they are applied, but entries that they cut from the trees remain */
     DRAIN_UNPUBLISHED, /* every entry that they touch is unpublished */
 };
 
@@ -458,7 +457,7 @@ void cache_drain_all(struct cache_pool *pool)
         ;
 }
 
-/* By a notice that leaves held regions their rights. */
+/* For a notice that leaves held regions their rights. */
 void cache_unpublish_all(struct cache_pool *pool)
 {
     const struct change all = {.start = 0, .end = UINT64_MAX, .source = CHANGE_VENDOR};
@@ -489,7 +488,7 @@ void cache_leave_pending(struct cache_pool *pool)
     pthread_mutex_unlock(&pool->lock);
 }
 
-/* Of one tree. *found: whether *out is set. */
+/* Searches one tree. *found: whether *out is set. */
 static void first_in(const struct itree *tree, uint64_t start, uint64_t end, bool *found,
                      struct span *out)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Eviction by the CLOCK algorithm (second chance): a hand visits the cache's live entries in a
- * circle. It passes an entry that was used since its last visit, or is pinned; it evicts the first
- * other one. So an entry is evicted only after a full turn of the hand in which no get used it.
- * Hits pay one store for that: threads set `used` in their pin slots, and the hand clears it.
+ * circle. It passes entries that were used since its last visit, or are pinned, and evicts the
+ * first other one. So an entry is evicted only after a full turn of the hand in which no get used
+ * it. Hits pay one store for that: threads set `used` in their pin slots, and the hand clears it.
  *
  * An entry is known to be idle once every thread has passed a barrier after the entry was withdrawn
  * from the threads' tables. Entries are withdrawn in batches, so that one barrier serves many
@@ -56,9 +56,9 @@ static void withdraw(struct cache_search *search, struct hmreg_mr *entry)
     search->withdrawn[search->withdrawn_count++].sequence = entry_sequence(entry);
 }
 
-/* The hand stands at an entry that can be evicted, but is still in the threads' tables. The next
- * such entries are withdrawn with it, since finding out which threads pin them takes a system call.
- * The hand does not visit these: an entry used since the last visit keeps its second chance. */
+/* The hand stands at an entry that can be evicted, but is still in the threads' tables. Withdraws
+ * it with the next such entries, since finding out which threads pin them takes a system call. The
+ * hand does not visit the others: an entry used since the last visit keeps its second chance. */
 static void withdraw_batch(const struct cache *cache, struct cache_search *search)
 {
     uint32_t count = cache->live.count, limit = 1 + count / 8, number = cache->live.hand;
@@ -76,8 +76,8 @@ static void withdraw_batch(const struct cache *cache, struct cache_search *searc
     }
 }
 
-/* The entries that a search passes before it gives up: two turns of the hand, and if it is bounded
- * half as many as the fruitless one before it. */
+/* The entries that a search passes before it gives up: two turns of the hand; a bounded one after a
+ * fruitless search, half as many as that. */
 static uint64_t most_passed(const struct cache *cache, const struct cache_search *search)
 {
     uint64_t turns = 2 * cache->used.regions, most = CACHE_VISITS >> cache->fruitless;
@@ -90,8 +90,8 @@ static bool helps(const struct cache_need *need, const struct hmreg_mr *entry)
     return !need || !need->helps || need->helps(entry, need->context);
 }
 
-/* Moves the hand to an entry that can be evicted: cold, idle, and out of second chances. *passes:
- * how many more entries may be passed under this hold of the lock. */
+/* Moves the hand to an entry that can be evicted: cold, idle, and without a second chance. *passes:
+ * how many more entries it may pass under this hold of the lock. */
 static enum cache_room find_victim(struct cache *cache, struct cache_search *search,
                                    unsigned *passes, struct hmreg_mr **out)
 {
@@ -218,7 +218,7 @@ enum cache_room cache_make_room(struct cache *cache, uint64_t bytes, struct cach
     }
     if (fits(&left, &cache->limit, bytes))
         return CACHE_ROOM;
-    if (cuts_are_left(cache)) /* the hand would meet entries that are in no tree */
+    if (cuts_are_left(cache)) /* the hand would meet cut entries */
         return CACHE_NO_ROOM;
     victims.count = 0;
     room = collect(cache, bytes, search, &victims, &left);
@@ -316,7 +316,7 @@ uint64_t cache_idle_bytes(struct cache *cache, const struct cache_need *need, ui
 
 /* ---- room in advance --------------------------------------------------------------------- */
 
-/* Is the wanted region still without room, but can have it? *look: it is not known yet. */
+/* Does the wanted region still lack room that eviction could make? *look: not known yet. */
 static bool is_worth_it(struct cache *cache, bool *look)
 {
     struct cache_use left = cache->used;
@@ -352,14 +352,14 @@ bool cache_make_wanted(struct cache_pool *pool)
         return false;
     for (unsigned i = 0; i < atomic_load(&pool->known_caches) && !more; i++)
         more = make_wanted(&pool->caches[i]);
-    if (!more) /* a get that comes just now has no room again, and asks again */
+    if (!more) /* a concurrent get finds no room again, and asks again */
         atomic_store(&pool->wanting, false);
     return more;
 }
 
 /* ---- emptying all caches --------------------------------------------------------------- */
 
-/* only: NULL: of any cache. */
+/* only: the cache; NULL: any. */
 static bool is_live_of(const struct mr_body *body, const struct cache *only)
 {
     return body->state == CACHE_LIVE && (!only || body->cache == only->index);
@@ -420,8 +420,8 @@ static bool retire_some_idle(struct cache_pool *pool, const struct cache *only, 
     return more;
 }
 
-/* One barrier for all of them, since it may take a millisecond. Of two that empty the caches at the
- * same time, one could take the other's marks for its own. */
+/* One barrier for all of them, since it may take a millisecond. Two threads that empty the caches
+ * at one time could mistake each other's marks for their own. */
 unsigned cache_empty(struct cache_pool *pool, const struct cache *only)
 {
     uint32_t withdrawn = STABLE_ARRAY_FIRST, retired = STABLE_ARRAY_FIRST;

@@ -2,13 +2,13 @@
  *
  * The slow path of a get, for requests that the thread's table does not serve; docs/cache.md has a
  * diagram. It searches the caches for an entry that contains the range, and makes sure that the
- * entry is still valid; only a miss asks what the memory is and registers it.
+ * entry is still valid. Only a miss resolves the memory and registers it.
  *
  * Never stale. Host memory: an entry is watched before the memory is registered, and published only
  * if nothing has changed since; a get that finds an entry first settles: it waits until every
- * change that has happened has reached the caches. Device memory: the identity is taken before
- * registration, compared after it, and checked again at every hit, over the whole entry. Memory
- * that can be neither watched nor identified is registered and not cached.
+ * earlier change has reached the caches. Device memory: the identity is taken before registration,
+ * compared after it, and checked again at every hit, over the whole entry. Memory that can be
+ * neither watched nor identified is registered and not cached.
  *
  * All slow work is done here, with no lock held: calls to vendors and fabrics, the monitor's system
  * calls, allocation.
@@ -30,17 +30,17 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A get is served uncached after this many of its own registrations were discarded since their
- * memory changed meanwhile, or after this many rounds without result. */
+/* A get is served uncached after so many of its registrations were discarded because their memory
+ * changed meanwhile, or after so many rounds without result. */
 #define MAX_DISCARDED 2
 #define MAX_ROUNDS    16
-/* A get stops making room after this many searches in which other threads used every candidate
- * again at once. */
+/* A get stops making room after so many searches in which other threads immediately reused every
+ * candidate. */
 #define MAX_SEARCHES 16
 /* A get evicts no more regions than this for the limit of all caches together. */
 #define MAX_SQUEEZED 64
 
-/* The round had no result: start another one. */
+/* The round had no result: start another. */
 #define AGAIN 1
 
 /* ---- the thread's table ----------------------------------------------------------------- */
@@ -144,15 +144,15 @@ static struct hmreg_mr *find_anywhere(struct get *get, bool *sure)
 
 /* ---- registering ------------------------------------------------------------------------ */
 
-/* A get that can do with less does not make others give way: it can register exactly its range, or
- * end its own discarded registration. */
+/* A get with an alternative does not evict others: it can register exactly its range, or end its
+ * own discarded registration. */
 static bool is_modest(const struct get *get)
 {
     return get->covers || get->discarded;
 }
 
-/* Of one range. A longer range than the fabric registers at once has the longest pieces: each is
- * one more key for local operations. */
+/* For one range. If it is too long for one registration, its pieces are as long as possible: each
+ * is one more key for local operations. */
 static int fill_range(struct get *get, struct hmreg_mr *entry)
 {
     uint64_t max_len = get->domain->caps.max_len;
@@ -256,8 +256,8 @@ static int create(struct get *get, struct hmreg_mr *entry)
     return rc;
 }
 
-/* Pinned host memory belongs to a device in name only: the kernel's events are applied to the
- * host's caches, so its entries must be there. */
+/* Pinned host memory belongs to a device in name only: the kernel's events apply to the host's
+ * caches, so its entries must be there. */
 static struct cache *cache_for(struct get *get)
 {
     if (get->found->iface >= HMREG_IFACE_COUNT)
@@ -288,7 +288,7 @@ static void count_uncached(struct cache *cache, enum stats_count cause)
 }
 
 /* Registers a region that no other get will find; its put deregisters it. cause: STATS_UNCACHED_*,
- * or STATS_UNCACHED for any other. */
+ * or STATS_UNCACHED for other causes. */
 static int get_uncached(struct get *get, struct hmreg_mr *entry, enum stats_count cause,
                         struct hmreg_mr **out)
 {
@@ -480,8 +480,8 @@ static int resolve_request(struct get *get)
     return rc && check_awake(get) ? -EAGAIN : rc;
 }
 
-/* Gets a region of more than was asked for. Where it fails, one of exactly the range may not, so
- * the thread's last error is kept. */
+/* Gets a region of more than the get's range. If it fails, registering exactly the range may
+ * succeed, so it keeps the thread's last error. */
 static int get_covering(struct get *get, const struct iovec *whole, struct hmreg_mr **out)
 {
     struct request request = *get->request;
@@ -521,8 +521,8 @@ static int miss_covering(struct get *get, struct hmreg_mr **out)
     return miss(get, out);
 }
 
-/* Neither a runtime nor the monitor will be asked, and to claim an entry searches for one that
- * serves: a search before would find no more. */
+/* Neither a runtime nor the monitor will be asked, and claiming an entry searches for one that
+ * serves: an earlier search would find no more. */
 static bool claims_at_once(const struct get *get)
 {
     return get->want.claim && get->want.claim->trusted &&
