@@ -24,7 +24,7 @@ int domain_fail_lost(const struct hmreg_domain *domain)
     return hmreg_fail(-ENODEV, "the domain is lost: %s", domain->lost.why);
 }
 
-/* The reason is read without the lock by threads that have read `is`. */
+/* Threads that have read `is` read the reason without the lock. */
 void lost_mark(struct hmreg_domain *domain, const char *why)
 {
     struct lost *lost = &domain->lost;
