@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See rails_token.h. Such a token comes from a network, so rails_token_read() checks each field
- * before its use.
+ * See rails_token.h. A token comes from a network, so rails_token_read() checks each field before
+ * its use.
  */
 #include "core/remote/rails_token.h"
 
@@ -60,7 +60,7 @@ static int bad(const char *what)
     return hmreg_fail(-EBADMSG, "token: %s", what);
 }
 
-/* Reads what comes before the sizes of the rails' tokens, which are all there. */
+/* Reads the fields before the sizes of the rails' tokens. All of them can be read. */
 static int read_header(const uint8_t *bytes, size_t size, size_t *count, uint32_t *extension)
 {
     const uint8_t *at = bytes + 4;
