@@ -60,7 +60,7 @@ replaced='
 
 # A comment that opens so leaves out its noun. `named`: folders without such comments; others follow.
 opening='(/\*|//|#)[[:space:]*]+(Of|The same)\b'
-named='include preload tools hmem providers kernel affinity bench core/patch core/monitor core/base core/mr core/cache core/context core/contract core/explicit core/group core/hibernate core/job core/remote core/stats'
+named='include preload tools hmem providers kernel affinity bench core/patch core/monitor core/base core/mr core/cache core/context core/contract core/explicit core/group core/hibernate core/job core/remote core/stats core/table'
 
 # FILE: the exact words that are right there, and why. FILE may be a pattern.
 excepted='
