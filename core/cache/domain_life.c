@@ -138,8 +138,8 @@ static int check_reaper(const struct hmreg_domain *domain)
     if (!domain_is_lost(domain) || !atomic_load(&domain->caches->reaping))
         return 0;
     return hmreg_fail(-EBUSY,
-                      "the domain is lost (%s), and the fabric has not returned from deregistering "
-                      "a cached region, which began before: close the domain again later",
+                      "the domain is lost (%s), and an earlier call of the fabric, which "
+                      "deregisters a cached region, has not returned: close the domain again later",
                       domain->lost.why);
 }
 

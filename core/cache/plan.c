@@ -122,7 +122,7 @@ static void limit_of_memory(struct hmreg_plan *plan)
         return;
     limit = memory_limit_read("");
     if (limit.bytes == UINT64_MAX) {
-        SAY(out, "how much memory there is cannot be read");
+        SAY(out, "the amount of memory cannot be read");
         return;
     }
     out->limit = limit.bytes;

@@ -94,8 +94,8 @@ static int fail_lost(const struct hmreg_domain *domain)
 /* Nor for a replacement in a group that was withdrawn again. */
 static int fail_stuck(void)
 {
-    return hmreg_fail(-EBUSY, "a NIC that came in the place of another registers memory of the "
-                              "range, and does not answer: call again later");
+    return hmreg_fail(-EBUSY, "a replacement NIC is registering memory of the range, and does not "
+                              "answer: call again later");
 }
 
 /* Another thread has not finished a region. Not 0: the caller does not wait for it. */
@@ -108,8 +108,7 @@ static int check_patience(const struct hmreg_domain *domain, int64_t since)
     if (!group_had_withdrawal(domain->group) || now_ns() - since < SECOND_NS)
         return 0;
     return hmreg_fail(-EBUSY, "another thread has been registering a region of the range for a "
-                              "second, on a group of which a member was withdrawn: call again "
-                              "later");
+                              "second, on a group with a withdrawn member: call again later");
 }
 
 static int end_set(struct cache_set *set, void *context)
@@ -270,7 +269,7 @@ static int resume_range(struct hmreg *lib, struct resumption *resumption)
     int rc;
 
     if (!suspended_has(&lib->suspended, range->start, range->end))
-        return hmreg_fail(-ENOENT, "no call of hmreg_suspend() was for these %zu bytes at %#llx",
+        return hmreg_fail(-ENOENT, "hmreg_suspend() was not called for these %zu bytes at %#llx",
                           (size_t)(range->end - range->start), (unsigned long long)range->start);
     rc = cache_set_each(lib, resume_set, resumption, false);
     if (!rc)

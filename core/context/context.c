@@ -99,7 +99,7 @@ static void log_choice(struct hmreg *lib)
                  "host memory is registered anew by each get, none is cached%s: %s",
                  info.active == HMREG_MONITOR_DISABLED ? "" : " for now", info.why);
     else
-        log_say(&lib->settings.log, HMREG_LOG_INFO, "%s tells of changes of host memory%s%s",
+        log_say(&lib->settings.log, HMREG_LOG_INFO, "%s reports changes of host memory%s%s",
                 hmreg_monitor_name(info.active), info.why[0] && !loads ? "; " : "",
                 loads ? "" : info.why);
 }

@@ -55,7 +55,7 @@ struct hmreg {
 /* Why the end of all of a runtime's memory is unreported. */
 #define CONTEXT_ENDS_ARE_OFF(lib)                                                                  \
     ((lib)->settings.plain_calls ? "HMREG_SYSCALLS is plain" : "HMREG_DEVICE_MONITOR is off")
-#define CONTEXT_REPORTS_NO_END "this runtime reports the end of no memory"
+#define CONTEXT_REPORTS_NO_END "this runtime never reports the end of memory"
 
 /* Checks that lib is not NULL and belongs to this process. -EINVAL, -EPERM. */
 int context_check(const struct hmreg *lib);

@@ -65,8 +65,7 @@ int hmreg_domain_lost(struct hmreg_domain *domain, const char *why)
     if (rc)
         return rc;
     if (domain->group)
-        return hmreg_fail(-EINVAL,
-                          "domain is a group: name the member that is lost, which stays lost");
+        return hmreg_fail(-EINVAL, "domain is a group: pass its lost member instead");
     lost_mark(domain, why);
     lost_settle(domain);
     return 0;

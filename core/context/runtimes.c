@@ -235,7 +235,7 @@ static bool may_start(struct runtimes *all, struct runtime *runtime, uint32_t if
 
     runtime->why[0] = '\0';
     if (!(ifaces & HMREG_IFACE_BIT(runtime->ops->iface)))
-        snprintf(runtime->why, sizeof(runtime->why), "%s was not asked for", runtime->ops->name);
+        snprintf(runtime->why, sizeof(runtime->why), "%s was not requested", runtime->ops->name);
     else if (first && first != all->epoch)
         snprintf(runtime->why, sizeof(runtime->why),
                  "a parent of this process used %s before fork(); its runtime does not work in a "

@@ -46,7 +46,7 @@ static int read_ifaces(struct settings *out)
 
         if (iface == HMREG_IFACE_COUNT)
             return hmreg_fail(-EINVAL,
-                              "HMREG_IFACES=" VALUE ": %.*s is none of system, cuda, rocr, ze",
+                              "HMREG_IFACES=" VALUE ": %.*s is not one of system, cuda, rocr, ze",
                               value, len && len < 500 ? (int)len : 500, len ? name : nameless);
         found |= HMREG_IFACE_BIT(iface);
         name = name[len] ? name + len + 1 : NULL;

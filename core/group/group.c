@@ -48,7 +48,7 @@ static int check_member(const struct hmreg *lib, struct hmreg_domain *const *mem
     snprintf(what, sizeof(what), "members[%zu]", rail);
     for (size_t i = 0; member && i < rail; i++)
         if (members[i] == member)
-            return hmreg_fail(-EINVAL, "members[%zu] is the same domain as members[%zu]", rail, i);
+            return hmreg_fail(-EINVAL, "members[%zu] and members[%zu] are one domain", rail, i);
     return check_domain(lib, member, what);
 }
 

@@ -131,8 +131,8 @@ static const char *why_unnoticed(struct hmreg *lib, const struct iovec *range)
     if (found.range.identity && found.range.allocated)
         return NULL;
     if (found.range.host_addr != addr && !found.range.allocated_if_unnamed)
-        return "the runtime has only pinned the memory, which is the program's, and this is its "
-               "address for devices, where no monitor watches it: use the CPU's";
+        return "this is a device's address of host memory that a runtime has pinned, where no "
+               "monitor watches it: use the CPU's address";
     if (resolve_mapped(lib, found.range.host_addr, range->iov_len, &mapped))
         return NULL;
     if (!mapped.host_addr)
@@ -141,9 +141,9 @@ static const char *why_unnoticed(struct hmreg *lib, const struct iovec *range)
         (found.range.identity &&
          (mapped.of_driver || (found.range.allocated_if_unnamed && mapped.unnamed))))
         return NULL;
-    return "the memory is a file's or shared: other processes change its pages (a hole punched, a "
-           "file truncated), which this monitor does not notice and the kernel module "
-           "hmreg_counter does";
+    return "the memory is a file's or shared: other processes can change its pages (punch a hole, "
+           "truncate the file). This monitor does not detect that; the kernel module hmreg_counter "
+           "does";
 }
 
 /* For host memory that the monitor watches only if it is private and anonymous. */
@@ -200,8 +200,8 @@ static void explain_uncached(struct hmreg_explanation *explanation, const struct
 
     if (mr->slot_offset && claim_is_foreign(iface) && explanation->path == HMREG_PATH_PEERMEM)
         text_write(explanation->uncached_why, sizeof(explanation->uncached_why),
-                   "hmreg has no runtime of %s, and cannot tell other memory at the same address "
-                   "later: a region of it ends with its last put, whatever the policy",
+                   "hmreg has no runtime for %s, and cannot detect new memory at this address: the "
+                   "region ends with its last put, whatever the policy",
                    hmreg_iface_name(iface));
     if (mr_body(mr)->cached || explanation->path != HMREG_PATH_SYSTEM)
         return;

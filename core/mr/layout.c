@@ -175,8 +175,8 @@ static int resolve_segments(struct hmreg_domain *domain, struct layout *layout)
     if (rc || layout->joined || !(layout->request.flags & HMREG_REG_SINGLE))
         return rc;
     return hmreg_fail(-EXDEV,
-                      "flags has HMREG_REG_SINGLE, but %zu segments are as many registrations on "
-                      "%s: leave it out, and use hmreg_mr_piece()",
+                      "flags has HMREG_REG_SINGLE, but %zu segments need one registration each on "
+                      "%s: leave the flag out, and use hmreg_mr_piece()",
                       layout->ranges.count, domain->caps.fabric);
 }
 
@@ -308,7 +308,7 @@ int layout_check_length(const struct hmreg_domain *domain, const struct request 
     if (request_is_single(domain, request))
         return hmreg_fail(-EMSGSIZE,
                           "the region is longer than this domain's %" PRIu64
-                          " bytes, and is to be one registration: get it in parts, or with "
+                          " bytes, but must be one registration: get it in parts, or with "
                           "HMREG_REG_PARTS (or HMREG_DOMAIN_PARTS) and use hmreg_mr_piece()",
                           max_len);
     longest = layout_longest(max_len);

@@ -361,7 +361,7 @@ struct hmreg_domain *mr_copy_live(const struct hmreg_mr *mr, size_t index,
 
 int mr_fail_without(void)
 {
-    return hmreg_fail(-EINVAL, "mr is a rail that its region does without by now: hmreg_mr_rail() "
+    return hmreg_fail(-EINVAL, "mr is a rail that its region has lost: hmreg_mr_rail() "
                                "of the region says why");
 }
 
@@ -659,8 +659,7 @@ static void fail_rail(const struct hmreg_mr *mr, size_t rail)
         nearest_explain(natives->order, rail, false, why, sizeof(why));
         hmreg_fail(-ENOENT, "%s", why);
     } else {
-        hmreg_fail(-ENOENT, "rail %zu was not asked for: rails of the attributes lacks its bit",
-                   rail);
+        hmreg_fail(-ENOENT, "rail %zu was not requested: the attributes' rails lack its bit", rail);
     }
 }
 

@@ -219,7 +219,8 @@ static int check_raw(const struct hmreg_mr *mr, const uint8_t *raw, const size_t
     if (mr_of_group(mr))
         return hmreg_fail(-EINVAL, "mr is of a group: each hmreg_mr_rail() has its own key");
     if (mr_parts(mr) > 1)
-        return hmreg_fail(-EINVAL, "mr is a composite, which has no one key: use hmreg_mr_pack()");
+        return hmreg_fail(
+            -EINVAL, "mr is a composite, whose pieces have separate keys: use hmreg_mr_pack()");
     if (!(mr_body(mr)->access & HMREG_ACCESS_REMOTE))
         return hmreg_fail(-EACCES, "the region has no remote access, and so no key");
     return mr_check_complete(mr);

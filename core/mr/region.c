@@ -358,8 +358,8 @@ static int make_places(struct filling *filling, const struct ranges *ranges, siz
 
     if (parts > 1 && domain->caps.async)
         return hmreg_fail(-EOPNOTSUPP,
-                          "a region of %zu segments would be as many registrations on %s, each "
-                          "with an event in the domain's queue: register each segment by itself",
+                          "%zu segments need one registration each on %s, each with an event in "
+                          "the domain's queue: register each segment by itself",
                           ranges->count, domain->caps.fabric);
     filling->ranges = ranges;
     filling->natives = natives_new(group_rails(domain), parts, ranges->iov, ranges->count);
@@ -487,7 +487,7 @@ static int check_divided(struct filling *filling, size_t member)
         !request_is_single(filling->natives->rail[member].domain, request))
         return 0;
     return hmreg_fail(-EXDEV,
-                      "the %zu bytes at %p are to be one registration here, and no single dmabuf "
+                      "the %zu bytes at %p must be one registration here, but no single dmabuf "
                       "contains them for another member: register each allocation by itself",
                       request->iov->iov_len, request->iov->iov_base);
 }

@@ -267,10 +267,10 @@ static int try_system(struct attempt *attempt)
                             domain->caps.fabric);
     for (size_t i = 0; i < attempt->request->count; i++) {
         if (!found[i].range.host_addr)
-            return hmreg_refuse(&attempt->why, -EOPNOTSUPP, "no-cpu-address",
-                                "this host memory of %s is mapped for devices only: have it mapped "
-                                "for the CPU as well",
-                                hmreg_iface_name(found[i].iface));
+            return hmreg_refuse(
+                &attempt->why, -EOPNOTSUPP, "no-cpu-address",
+                "%s mapped this host memory for devices only: map it for the CPU too",
+                hmreg_iface_name(found[i].iface));
         attempt->iov[i].iov_base = (void *)(uintptr_t)found[i].range.host_addr;
     }
     return call_provider(attempt, NULL);
@@ -285,8 +285,8 @@ static int check_export(struct attempt *attempt)
         !claim_is_foreign(attempt->found->iface))
         return 0;
     return hmreg_refuse(&attempt->why, -EOPNOTSUPP, "no-dmabuf-export",
-                        "hmreg has no runtime of %s to export its memory by: export it yourself, "
-                        "and give the dmabuf (HMREG_REG_DMABUF)",
+                        "hmreg has no runtime for %s and cannot export its memory: export it "
+                        "yourself, and pass the dmabuf (HMREG_REG_DMABUF)",
                         hmreg_iface_name(attempt->found->iface));
 }
 
@@ -380,7 +380,7 @@ static int refuse_parts(const struct attempt *attempt)
     explain_keep(attempt->found->iface, attempt->found->range.device, attempt->refused.reasons,
                  attempt->refused.count);
     return hmreg_fail(-EXDEV,
-                      "no single dmabuf contains the %zu bytes at %p, which are to be one "
+                      "no single dmabuf contains the %zu bytes at %p, but they must be one "
                       "registration: pass each allocation by itself, or HMREG_REG_PARTS (or "
                       "HMREG_DOMAIN_PARTS) and use hmreg_mr_piece()",
                       range->iov_len, range->iov_base);

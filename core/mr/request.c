@@ -65,7 +65,7 @@ static int check_value(const struct hmreg_domain *domain, const char *field,
     if (accepted & PROVIDER_VALUE(value))
         return 0;
     list_values(names, accepted, list, sizeof(list));
-    return hmreg_fail(-EOPNOTSUPP, "%s is %u (%s), which %s does not do; accepted: %s", field,
+    return hmreg_fail(-EOPNOTSUPP, "%s is %u (%s), which %s does not support; accepted: %s", field,
                       value, names[value], domain->caps.fabric, list);
 }
 

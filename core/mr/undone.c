@@ -251,7 +251,7 @@ static void call_thread(struct hmreg_domain *domain, bool may_start)
         undone->wanted = true;
         if (may_start && !undone->started && exiting_heed())
             undone->started = !thread_start(&undone->thread, NULL, run, domain,
-                                            "to deregister what a lost domain had");
+                                            "to deregister a lost domain's regions");
         pthread_cond_signal(&undone->changed);
         pthread_mutex_unlock(&undone->lock);
     }

@@ -306,7 +306,7 @@ static void shared_while_held(enum hmreg_policy of_domain, enum hmreg_policy of_
         assert_int_equal(test_info_of(first).policy, HMREG_POLICY_LAST_PUT);
         assert_int_equal(test_why_of(first).policy, HMREG_POLICY_LAST_PUT);
         assert_int_equal(test_why_of(first).asks, 0);
-        assert_non_null(strstr(test_why_of(first).uncached_why, "no runtime of neuron"));
+        assert_non_null(strstr(test_why_of(first).uncached_why, "no runtime for neuron"));
         hmreg_mr_put(first);
         assert_int_equal(script.live, 1);
         hmreg_mr_put(first);

@@ -9,7 +9,8 @@
 
 static struct script_fixture fixture;
 
-/* What one member's fabric does not do is refused before any rail, never ignored on that rail. */
+/* What one member's fabric does not support is refused before any rail, never ignored on that rail.
+ */
 TEST(regattr__options__each_members_fabric_decides)
 {
     struct provider_caps other = script_caps;
@@ -32,7 +33,7 @@ TEST(regattr__options__each_members_fabric_decides)
     members[0] = fixture.domain;
     assert_ok(hmreg_domain_create(fixture.lib, &script_ops, &other, NULL, NULL, &members[1]));
     assert_ok(hmreg_group_open(fixture.lib, members, 2, NULL, &group));
-    assert_fails(hmreg_mr_regattr(group, &attr, 0, &mr), -EOPNOTSUPP, "other does not do");
+    assert_fails(hmreg_mr_regattr(group, &attr, 0, &mr), -EOPNOTSUPP, "other does not support");
     attr.ordering = HMREG_ORDERING_DEFAULT;
     attr.set_iova = 1;
     attr.iova = 0x10000;
@@ -52,7 +53,7 @@ TEST(regattr__options__each_members_fabric_decides)
                                NULL, &group));
     attr.rails = attr.iova = 0;
     attr.set_iova = 0;
-    assert_fails(hmreg_mr_regattr(group, &attr, 0, &mr), -EOPNOTSUPP, "other does not do");
+    assert_fails(hmreg_mr_regattr(group, &attr, 0, &mr), -EOPNOTSUPP, "other does not support");
     assert_int_equal(script.live, 0);
     assert_ok(hmreg_domain_close(group));
     assert_ok(hmreg_domain_close(members[1]));
