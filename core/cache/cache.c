@@ -332,7 +332,7 @@ static struct hmreg_mr *take_if_unpinned(struct cache_pool *pool, struct hmreg_m
     return entry;
 }
 
-struct hmreg_mr *cache_left(struct cache_pool *pool, struct hmreg_mr *entry)
+struct hmreg_mr *cache_retire_last_put(struct cache_pool *pool, struct hmreg_mr *entry)
 {
     pthread_mutex_lock(&pool->lock);
     cuts_unpublish_entry(entry_cache(pool, entry), entry);
@@ -341,12 +341,12 @@ struct hmreg_mr *cache_left(struct cache_pool *pool, struct hmreg_mr *entry)
     return entry;
 }
 
-struct hmreg_mr *cache_release(struct cache_pool *pool, struct hmreg_mr *entry)
+struct hmreg_mr *cache_unpin(struct cache_pool *pool, struct hmreg_mr *entry)
 {
     struct hmreg_mr *gone;
 
     if (entry_ends_with_put(entry))
-        return holders_leave(entry_holders(entry)) ? cache_left(pool, entry) : NULL;
+        return holders_leave(entry_holders(entry)) ? cache_retire_last_put(pool, entry) : NULL;
     pthread_mutex_lock(&pool->lock);
     entry_body(entry)->pins--;
     gone = take_if_unpinned(pool, entry);
@@ -354,7 +354,7 @@ struct hmreg_mr *cache_release(struct cache_pool *pool, struct hmreg_mr *entry)
     return gone;
 }
 
-bool cache_release_checked(struct cache_pool *pool, struct hmreg_mr *entry, struct hmreg_mr **gone)
+bool cache_unpin_checked(struct cache_pool *pool, struct hmreg_mr *entry, struct hmreg_mr **gone)
 {
     bool held;
 
@@ -366,13 +366,13 @@ bool cache_release_checked(struct cache_pool *pool, struct hmreg_mr *entry, stru
     }
     pthread_mutex_unlock(&pool->lock);
     if (held && entry_ends_with_put(entry))
-        *gone = cache_release(pool, entry);
+        *gone = cache_unpin(pool, entry);
     if (!held)
         cache_stats_add(&entry_cache(pool, entry)->stats, STATS_WRONG_PUTS, 1);
     return held;
 }
 
-struct hmreg_mr *cache_released(struct cache_pool *pool, struct hmreg_mr *entry)
+struct hmreg_mr *cache_collect_unpinned(struct cache_pool *pool, struct hmreg_mr *entry)
 {
     struct hmreg_mr *gone;
 
@@ -522,7 +522,7 @@ void cache_unpublish_stale(struct cache *cache, struct hmreg_mr *entry)
     struct cache_pool *pool = cache->pool;
 
     pthread_mutex_lock(&pool->lock);
-    if (entry_body(entry)->state == CACHE_LIVE && !cuts_have(cache, entry)) {
+    if (entry_body(entry)->state == CACHE_LIVE && !cuts_contain(cache, entry)) {
         cache_unpublish(cache, entry);
         cache_stats_add(&cache->stats, STATS_INVALIDATIONS, 1);
     }

@@ -65,17 +65,17 @@ bool cache_await(struct cache *cache, struct hmreg_mr *entry, bool *refused_room
  * never return. */
 void cache_announce(struct cache *cache, struct hmreg_mr *entry, bool announcing);
 
-/* release: removes one pin from the entry's own count. released: the caller has already removed a
- * pin from its pin slot and then passed a barrier. Not NULL: that was the last pin of an entry that
- * no longer serves, and the caller deregisters the entry. */
-struct hmreg_mr *cache_release(struct cache_pool *pool, struct hmreg_mr *entry);
-struct hmreg_mr *cache_released(struct cache_pool *pool, struct hmreg_mr *entry);
+/* unpin: removes one pin from the entry's own count. collect_unpinned: the caller has already
+ * removed a pin from its pin slot and then passed a barrier. Not NULL: that was the last pin of an
+ * entry that no longer serves, and the caller deregisters the entry. */
+struct hmreg_mr *cache_unpin(struct cache_pool *pool, struct hmreg_mr *entry);
+struct hmreg_mr *cache_collect_unpinned(struct cache_pool *pool, struct hmreg_mr *entry);
 /* The last holder has left an entry that ends with its last put: returns it, unpublished and
  * retired, for the caller to deregister. */
-struct hmreg_mr *cache_left(struct cache_pool *pool, struct hmreg_mr *entry);
-/* As cache_release(), with its result in *gone. False: no get holds the entry; the wrong put is
+struct hmreg_mr *cache_retire_last_put(struct cache_pool *pool, struct hmreg_mr *entry);
+/* As cache_unpin(), with its result in *gone. False: no get holds the entry; the wrong put is
  * counted, and nothing else changes. */
-bool cache_release_checked(struct cache_pool *pool, struct hmreg_mr *entry, struct hmreg_mr **gone);
+bool cache_unpin_checked(struct cache_pool *pool, struct hmreg_mr *entry, struct hmreg_mr **gone);
 
 /* Reads the changes that were pushed before the call and unpublishes the entries they touch, or
  * cuts them from the tree (cuts.h). Once it has returned true, gets are served no entry that one of

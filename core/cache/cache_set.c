@@ -337,7 +337,7 @@ void cache_set_free_entry(struct cache_set *set, struct hmreg_mr *entry)
 
 void cache_set_release(struct cache_set *set, struct hmreg_mr *entry)
 {
-    struct hmreg_mr *gone = cache_release(&set->pool, entry);
+    struct hmreg_mr *gone = cache_unpin(&set->pool, entry);
 
     if (gone)
         cache_set_free_entry(set, gone);

@@ -80,7 +80,7 @@ void cuts_unpublish(struct cache *cache, unsigned most)
 
 void cuts_unpublish_entry(struct cache *cache, struct hmreg_mr *entry)
 {
-    while (entry_body(entry)->state == CACHE_LIVE && cuts_have(cache, entry)) {
+    while (entry_body(entry)->state == CACHE_LIVE && cuts_contain(cache, entry)) {
         cuts_unpublish(cache, CACHE_BATCH);
         pthread_mutex_unlock(&cache->pool->lock);
         pthread_mutex_lock(&cache->pool->lock);

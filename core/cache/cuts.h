@@ -31,7 +31,7 @@ void cuts_unpublish_entry(struct cache *cache, struct hmreg_mr *entry);
 bool cuts_are_left(const struct cache *cache);
 
 /* Was this live entry cut from its cache's tree? */
-static inline bool cuts_have(const struct cache *cache, const struct hmreg_mr *entry)
+static inline bool cuts_contain(const struct cache *cache, const struct hmreg_mr *entry)
 {
     return atomic_load(&cache->pool->cuts) && !itree_has(&cache->tree, &entry->node);
 }

@@ -398,7 +398,7 @@ static bool retire_if_idle(struct cache_pool *pool, const struct cache *only,
     if (body->withdrawn)
         body->cold = true;
     body->withdrawn = false;
-    if (!body->cold || !entry_is_idle(pool, entry) || cuts_have(entry_cache(pool, entry), entry))
+    if (!body->cold || !entry_is_idle(pool, entry) || cuts_contain(entry_cache(pool, entry), entry))
         return false;
     cache_retire(entry_cache(pool, entry), entry);
     return true;

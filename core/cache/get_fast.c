@@ -85,7 +85,7 @@ static noinline void unpinned_last(const struct thread_cache *tcache, struct hmr
         return;
     if (!at_once)
         cache_set_reap(set);
-    gone = cache_released(&set->pool, mr);
+    gone = cache_collect_unpinned(&set->pool, mr);
     if (gone && at_once)
         cache_set_leave_entry(set, gone);
     else if (gone)
@@ -110,7 +110,7 @@ static void leave_holders(struct cache_set *set, struct hmreg_mr *mr)
     if (!process_is(set->domain->lib->epoch) || !holders_leave(entry_holders(mr)))
         return;
     cache_set_reap(set);
-    cache_set_free_entry(set, cache_left(&set->pool, mr));
+    cache_set_free_entry(set, cache_retire_last_put(&set->pool, mr));
 }
 
 static noinline void put_last(const struct thread_cache *tcache, struct hmreg_mr *mr)

@@ -127,19 +127,19 @@ static bool settle(struct get *get)
 }
 
 /* Searches the devices' caches first, which need not wait for the kernel's events on host memory.
- * *sure: host memory may be cached. */
-static struct hmreg_mr *find_anywhere(struct get *get, bool *sure)
+ * *host_cacheable: host memory may be cached. */
+static struct hmreg_mr *find_anywhere(struct get *get, bool *host_cacheable)
 {
     struct hmreg_mr *entry;
 
-    *sure = get->read;
+    *host_cacheable = get->read;
     if (!get->read)
         return NULL;
     entry = find_among(get, HOST_CACHES, cache_set_count(get->set));
     if (entry)
         return entry;
-    *sure = settle(get);
-    return *sure ? find_among(get, 0, HOST_CACHES) : NULL;
+    *host_cacheable = settle(get);
+    return *host_cacheable ? find_among(get, 0, HOST_CACHES) : NULL;
 }
 
 /* ---- registering ------------------------------------------------------------------------ */
@@ -321,9 +321,10 @@ static int register_uncached(struct get *get, enum stats_count cause, struct hmr
 static enum cache_publish publish(struct get *get, struct cache *cache, struct hmreg_mr *entry,
                                   struct cache_search *search)
 {
-    bool same_identity = notice_identity_is_valid(get), sure = notice_is_identity_sure(get, entry);
+    bool same_identity = notice_identity_is_valid(get);
+    bool unique = notice_identity_is_unique(get, entry);
 
-    for (unsigned interrupted = 0, squeezed = 0; sure && interrupted < MAX_SEARCHES;) {
+    for (unsigned interrupted = 0, squeezed = 0; unique && interrupted < MAX_SEARCHES;) {
         enum cache_publish result;
 
         monitor_collect(get->set->monitor); /* registering for writing copies shared pages */
@@ -389,7 +390,7 @@ static int finish(struct get *get, struct hmreg_mr *entry, struct hmreg_mr **out
 static int register_claimed(struct get *get, struct hmreg_mr *entry, struct hmreg_mr **out)
 {
     struct cache *cache = cache_of(get, entry);
-    bool noticed = notice_changes(get, entry);
+    bool noticed = notice_watch_entry(get, entry);
     int rc = noticed ? create(get, entry) : 0;
 
     if (noticed && !rc) {
@@ -499,7 +500,7 @@ static int get_covering(struct get *get, const struct iovec *whole, struct hmreg
     wide.covers = true;
     hmreg_error_guard(&guard);
     rc = resolve_request(&wide);
-    rc = rc || notice_can(&wide, true) ? rc : -EOPNOTSUPP;
+    rc = rc || notice_may_cache(&wide, true) ? rc : -EOPNOTSUPP;
     rc = rc ? rc : miss(&wide, out);
     hmreg_error_unguard(&guard, true);
     get->discarded = wide.discarded;
@@ -533,12 +534,12 @@ static bool claims_at_once(const struct get *get)
 static int get_round(struct get *get, struct hmreg_mr **out)
 {
     struct hmreg_mr *entry;
-    bool sure = false;
+    bool host_cacheable = false;
     int rc;
 
     get->settled = false;
     get->read = cache_drain(&get->set->pool); /* notices may concern device memory */
-    entry = claims_at_once(get) ? NULL : find_anywhere(get, &sure);
+    entry = claims_at_once(get) ? NULL : find_anywhere(get, &host_cacheable);
     if (entry) {
         *out = entry;
         return 0;
@@ -549,7 +550,7 @@ static int get_round(struct get *get, struct hmreg_mr **out)
         return rc;
     get->want.policy = notice_policy(get);
     get->want.whole = notice_is_whole(get);
-    if (get->read && notice_can(get, sure))
+    if (get->read && notice_may_cache(get, host_cacheable))
         return miss_covering(get, out);
     return register_uncached(get, get->read ? STATS_UNCACHED_UNWATCHED : STATS_UNCACHED, out);
 }

@@ -114,7 +114,7 @@ bool notice_is_whole(const struct get *get)
 }
 
 /* May the resolved memory be cached at all? */
-bool notice_can(const struct get *get, bool sure)
+bool notice_may_cache(const struct get *get, bool host_cacheable)
 {
     enum hmreg_iface iface = get->found->iface;
     bool cacheable = iface >= HMREG_IFACE_COUNT || get->domain->lib->settings.watch[iface];
@@ -125,7 +125,7 @@ bool notice_can(const struct get *get, bool sure)
         struct segment segment = segment_of(get, i);
 
         cacheable = segment.in_dmabuf || is_foreign(get, &segment) ||
-                    (sure && is_monitors(get, &segment)) ||
+                    (host_cacheable && is_monitors(get, &segment)) ||
                     (segment.range->identity && !is_unmappable(get, &segment));
     }
     return cacheable;
@@ -401,7 +401,7 @@ static bool must_ask_monitor(const struct get *get)
     return kind != HMREG_MONITOR_MEMHOOKS && kind != HMREG_MONITOR_COUNTER;
 }
 
-bool notice_changes(struct get *get, struct hmreg_mr *mr)
+bool notice_watch_entry(struct get *get, struct hmreg_mr *mr)
 {
     struct mr_body *body = entry_body(mr);
     bool always, watched, asks = false, noticed = true;
@@ -427,7 +427,7 @@ bool notice_changes(struct get *get, struct hmreg_mr *mr)
 }
 
 /* An import of the memory may keep it in the kernel: no vendor promises that its runtime knows. */
-bool notice_is_identity_sure(const struct get *get, const struct hmreg_mr *mr)
+bool notice_identity_is_unique(const struct get *get, const struct hmreg_mr *mr)
 {
     for (size_t i = 0; entry_body(mr)->ask_identity && i < segment_count(get); i++)
         if (segment_of(get, i).range->id_recurs)

@@ -49,7 +49,7 @@ static inline bool get_asks_runtimes(const struct get *get)
 
 /* Will the kernel say, after the range is watched and valid for the region's life, whether its
  * memory is mapped as HMREG_MR_ALLOCATED demands? Then the get need not ask before, and assumes it:
- * notice_changes() returns false if it is not, unless the fabric will refuse it. */
+ * notice_watch_entry() returns false if it is not, unless the fabric will refuse it. */
 bool notice_asks_later(const struct get *get);
 /* Does the thread know that the range is the system's, unless a runtime knows it? */
 bool notice_is_known(const struct get *get);
@@ -64,22 +64,22 @@ enum hmreg_policy notice_policy(const struct get *get);
  * change must be detected. A get of a part would hold only that part. */
 bool notice_is_whole(const struct get *get);
 
-/* May the resolved memory be cached? sure: the caches know every change up to now. */
-bool notice_can(const struct get *get, bool sure);
+/* May the resolved memory be cached? host_cacheable: the caches know every change up to now. */
+bool notice_may_cache(const struct get *get, bool host_cacheable);
 
-/* Call before notice_changes(), while this thread holds nothing that others wait for, a pending
+/* Call before notice_watch_entry(), while this thread holds nothing that others wait for, a pending
  * entry included: makes the calls that may wait for the dynamic linker's locks, whose holder may
  * wait for this thread. */
 void notice_prepare(struct get *get);
 
 /* Before the registration: will every change of the entry's memory be reported? Also records which
  * checks hits need. False: the caller takes the entry out of the tree and calls notice_undo(). */
-bool notice_changes(struct get *get, struct hmreg_mr *mr);
+bool notice_watch_entry(struct get *get, struct hmreg_mr *mr);
 void notice_undo(struct get *get);
 
 /* After the registration: while the entry exists, can no other memory have the identity that its
  * hits ask for? */
-bool notice_is_identity_sure(const struct get *get, const struct hmreg_mr *mr);
+bool notice_identity_is_unique(const struct get *get, const struct hmreg_mr *mr);
 
 /* After the registration: has all memory still the identity that it was resolved with? */
 bool notice_identity_is_valid(struct get *get);

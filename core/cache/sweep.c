@@ -35,7 +35,7 @@ static void unpublish_stale(struct cache_pool *pool, const struct question *ques
     struct hmreg_mr *entry = question->entry;
 
     pthread_mutex_lock(&pool->lock);
-    if (is_of(entry, question) && !cuts_have(entry_cache(pool, entry), entry)) {
+    if (is_of(entry, question) && !cuts_contain(entry_cache(pool, entry), entry)) {
         cache_unpublish(entry_cache(pool, entry), entry);
         cache_stats_add(&entry_cache(pool, entry)->stats, STATS_INVALIDATIONS, 1);
     }
