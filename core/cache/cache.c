@@ -71,8 +71,8 @@ static struct hmreg_mr *serving(const struct cache *cache, const struct cache_wa
 
     if (cache->tree.root) /* most of a domain's caches are empty */
         entry = serving_of(cache, &cache->tree, want);
-    if (!entry && pending_too && cache->claims.root)
-        entry = serving_of(cache, &cache->claims, want);
+    if (!entry && pending_too && cache->pending.root)
+        entry = serving_of(cache, &cache->pending, want);
     return entry;
 }
 
@@ -80,7 +80,7 @@ static struct hmreg_mr *serving(const struct cache *cache, const struct cache_wa
  * it ends. */
 static void heat_entry(struct hmreg_mr *entry)
 {
-    entry_body(entry)->withdrawn = false;
+    entry_body(entry)->cooled = false;
     if (!entry_sequence(entry) || entry_ends_with_put(entry))
         return;
     if (!entry_is_hot(entry))
@@ -158,13 +158,13 @@ static void unpublish_kept(struct cache *cache, const struct cache_want *want)
         cache_unpublish(cache, entry_of(node));
         cache_stats_evicted(&cache->stats, 0, CACHE_FOR_GET, 1);
     }
-    for (node = NULL; (node = itree_covering(&cache->claims, node, want->start, want->end));)
+    for (node = NULL; (node = itree_covering(&cache->pending, node, want->start, want->end));)
         if (!entry_ends_with_put(entry_of(node)) && matches(entry_of(node), want))
             entry_body(entry_of(node))->changed = true;
 }
 
-static enum cache_claim claim(struct cache *cache, const struct cache_want *want,
-                              enum hmreg_iface iface, bool heat, struct hmreg_mr **entry)
+static enum cache_reserve reserve(struct cache *cache, const struct cache_want *want,
+                                  enum hmreg_iface iface, bool heat, struct hmreg_mr **entry)
 {
     *entry = serving(cache, want, true);
     *entry = use(*entry, heat && *entry && entry_body(*entry)->state == CACHE_LIVE);
@@ -178,16 +178,16 @@ static enum cache_claim claim(struct cache *cache, const struct cache_want *want
     if (never_fits(cache, want_len(want)))
         return CACHE_FULL;
     cache_link(cache, *entry);
-    return CACHE_CLAIMED;
+    return CACHE_RESERVED;
 }
 
-enum cache_claim cache_claim(struct cache *cache, const struct cache_want *want,
-                             enum hmreg_iface iface, bool heat, struct hmreg_mr **entry)
+enum cache_reserve cache_reserve(struct cache *cache, const struct cache_want *want,
+                                 enum hmreg_iface iface, bool heat, struct hmreg_mr **entry)
 {
-    enum cache_claim result;
+    enum cache_reserve result;
 
     pthread_mutex_lock(&cache->pool->lock);
-    result = claim(cache, want, iface, heat, entry);
+    result = reserve(cache, want, iface, heat, entry);
     pthread_mutex_unlock(&cache->pool->lock);
     return result;
 }
@@ -268,7 +268,7 @@ enum cache_publish cache_publish(struct cache *cache, struct hmreg_mr *entry, bo
     return result;
 }
 
-void cache_retire_claim(struct cache *cache, struct hmreg_mr *entry, bool refused_room)
+void cache_retire_reserved(struct cache *cache, struct hmreg_mr *entry, bool refused_room)
 {
     pthread_mutex_lock(&cache->pool->lock);
     entry_body(entry)->refused_room = refused_room;
@@ -481,7 +481,7 @@ void cache_leave_pending(struct cache_pool *pool)
     for (unsigned i = 0; i < atomic_load(&pool->known_caches); i++) {
         struct itree_node *node = NULL;
 
-        while ((node = itree_touching(&pool->caches[i].claims, node, 0, UINT64_MAX)))
+        while ((node = itree_touching(&pool->caches[i].pending, node, 0, UINT64_MAX)))
             entry_body(entry_of(node))->unawaited = true;
     }
     wake_waiters(pool);
@@ -512,7 +512,7 @@ bool cache_first_in(struct cache *cache, uint64_t start, uint64_t end, struct sp
 
     pthread_mutex_lock(&pool->lock);
     first_in(&cache->tree, start, end, &found, out);
-    first_in(&cache->claims, start, end, &found, out);
+    first_in(&cache->pending, start, end, &found, out);
     pthread_mutex_unlock(&pool->lock);
     return found;
 }

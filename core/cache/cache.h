@@ -18,17 +18,17 @@
 struct hmreg_mr *cache_find(struct cache_pool *pool, unsigned from, unsigned to,
                             const struct cache_want *want, bool heat);
 
-enum cache_claim {
-    CACHE_CLAIMED, /* *entry is pending and the caller's: register, then publish or retire it */
-    CACHE_SERVED,  /* *entry serves and is pinned; it is live, or another thread's claim */
-    CACHE_FULL,    /* the range alone exceeds a limit: *entry is pinned; do not publish it */
-    CACHE_SHORT,   /* no free entry: call cache_grow() and try again */
+enum cache_reserve {
+    CACHE_RESERVED, /* *entry is pending and the caller's: register, then publish or retire it */
+    CACHE_SERVED,   /* *entry serves and is pinned; it is live, or pending and another thread's */
+    CACHE_FULL,     /* the range alone exceeds a limit: *entry is pinned; do not publish it */
+    CACHE_SHORT,    /* no free entry: call cache_grow() and try again */
 };
 
-/* Finds an entry that serves the request, or claims a new one. If several threads miss on one
+/* Finds an entry that serves the request, or reserves a new one. If several threads miss on one
  * range, one of them registers it. iface: the memory's. heat: as for cache_find(). */
-enum cache_claim cache_claim(struct cache *cache, const struct cache_want *want,
-                             enum hmreg_iface iface, bool heat, struct hmreg_mr **entry);
+enum cache_reserve cache_reserve(struct cache *cache, const struct cache_want *want,
+                                 enum hmreg_iface iface, bool heat, struct hmreg_mr **entry);
 
 /* Returns a pinned entry that no other get will find. NULL: call cache_grow() and try again. */
 struct hmreg_mr *cache_admit(struct cache *cache, const struct cache_want *want,
@@ -36,23 +36,23 @@ struct hmreg_mr *cache_admit(struct cache *cache, const struct cache_want *want,
 
 enum cache_publish {
     CACHE_PUBLISHED,
-    CACHE_DISCARDED,   /* its identity differs, or its memory has changed since the claim */
+    CACHE_DISCARDED,   /* its identity differs, or its memory has changed since it was reserved */
     CACHE_ROOMLESS,    /* the regions in use leave no room for it */
     CACHE_SQUEEZED,    /* the limit of all caches is reached: evict one region, call again */
-    CACHE_INTERRUPTED, /* call cache_finish_withdrawal() and try again */
+    CACHE_INTERRUPTED, /* call cache_finish_cooling() and try again */
     CACHE_OUTDATED,    /* a group's members have changed: complete the region, try again */
 };
 
-/* Makes room for a claimed entry whose region is registered, and publishes the entry.
+/* Makes room for a pending entry whose region is registered, and publishes the entry.
  * same_identity: its memory's identity has not changed since before the registration. tcache:
  * threads may remember the entry, unless other entries were evicted for it. After CACHE_DISCARDED
  * and CACHE_ROOMLESS only the caller can use the region. The caller keeps its pin in every case. */
 enum cache_publish cache_publish(struct cache *cache, struct hmreg_mr *entry, bool same_identity,
                                  bool tcache, struct cache_search *search);
-/* Retires a claimed entry instead of publishing it. refused_room: it is registered, but the caller
+/* Retires a pending entry instead of publishing it. refused_room: it is registered, but the caller
  * found no room for it, and calls cache_filled(). Otherwise its registration failed, or it must not
  * be cached. The caller keeps its pin. */
-void cache_retire_claim(struct cache *cache, struct hmreg_mr *entry, bool refused_room);
+void cache_retire_reserved(struct cache *cache, struct hmreg_mr *entry, bool refused_room);
 /* Call it once a get has registered an entry that no other get will find. False: a group's members
  * have changed: complete the region, try again. forced: it cannot be completed. */
 bool cache_filled(struct cache_pool *pool, struct hmreg_mr *entry, bool forced);

@@ -2,15 +2,15 @@
  *
  * See cache_pool.h. Invariants, true whenever the lock is free:
  *
- *  - An entry is in a cache's tree, or in one of its cuts, if and only if it is live, and among its
- *    claims if and only if it is pending. It counts as used if and only if it is live, and is in
- *    the clock list then, unless it ends with its last put; `used` never exceeds the limit, unless
- *    the limit was lowered below it.
+ *  - An entry is in a cache's tree, or in one of its cuts, if and only if it is live, and in its
+ *    tree of pending ones if and only if it is pending. It counts as used if and only if it is
+ *    live, and is in the clock list then, unless it ends with its last put; `used` never exceeds
+ *    the limit, unless the limit was lowered below it.
  *  - While an entry is in a cut, its gate is not GATE_LIVE alone.
  *  - A pending entry is pinned by the thread that registers it, and only that thread ends the
  *    state.
- *  - A claim never duplicates an entry: under the same lock it has looked for one that serves the
- *    request and is live, or is pending and whose memory has not changed since.
+ *  - cache_reserve() never duplicates an entry: under the same lock it has looked for one that
+ *    serves the request and is live, or is pending and whose memory has not changed since.
  *  - The sequence of an entry is odd only while it is live. The sequence of a cold entry is even,
  *    and all threads have passed a barrier since it became so: no thread can pin the entry without
  *    the lock, and if the sum of its pins is 0, it is idle. Only cold entries are evicted.
@@ -104,7 +104,7 @@ static void count_used(struct cache *cache)
 
 void cache_link(struct cache *cache, struct hmreg_mr *entry)
 {
-    itree_insert(&cache->claims, &entry->node);
+    itree_insert(&cache->pending, &entry->node);
     cache->pool->serving++;
     entry_body(entry)->state = CACHE_PENDING;
     entry_body(entry)->filling = false;
@@ -112,7 +112,7 @@ void cache_link(struct cache *cache, struct hmreg_mr *entry)
 
 void cache_retire_pending(struct cache *cache, struct hmreg_mr *entry)
 {
-    itree_remove(&cache->claims, &entry->node);
+    itree_remove(&cache->pending, &entry->node);
     cache->pool->serving--;
     entry_body(entry)->cached = false; /* other threads may take the entry from now on */
     entry_body(entry)->state = CACHE_HELD;
@@ -120,7 +120,7 @@ void cache_retire_pending(struct cache *cache, struct hmreg_mr *entry)
 
 void cache_enliven(struct cache *cache, struct hmreg_mr *entry)
 {
-    itree_remove(&cache->claims, &entry->node);
+    itree_remove(&cache->pending, &entry->node);
     itree_insert(&cache->tree, &entry->node);
     entry_body(entry)->state = CACHE_LIVE;
     entry_body(entry)->used = false;
@@ -280,7 +280,7 @@ void cache_init(struct cache *cache, struct cache_pool *pool, unsigned index, ui
     *cache = (struct cache){.pool = pool,
                             .index = (uint16_t)index,
                             .tree = {&pool->entries, 0},
-                            .claims = {&pool->entries, 0},
+                            .pending = {&pool->entries, 0},
                             .limit = {max_regions, max_bytes}};
     clock_init(&cache->live, &pool->entries, offsetof(struct mr_body, place));
 }

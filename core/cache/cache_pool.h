@@ -54,7 +54,7 @@ _Static_assert(ENDS_WITH_PUT == MR_ENDS_WITH_PUT, "a region tells its policy by 
  * domain is open, so threads may read any entry that they remember. */
 enum cache_state {
     CACHE_FREE,
-    CACHE_PENDING,     /* being registered by the thread that claimed it */
+    CACHE_PENDING,     /* being registered by the thread that reserved it */
     CACHE_LIVE,        /* serves gets; if it ends with its last put, while it has holders */
     CACHE_UNPUBLISHED, /* unpublished; its pins are not known yet */
     CACHE_HELD,        /* retired or never published, and pinned: its last put frees it */
@@ -113,9 +113,9 @@ struct cache_use {
 
 struct cache {
     struct cache_pool *pool;
-    uint16_t index;      /* pool->caches[index] */
-    struct itree tree;   /* live entries, except cut ones */
-    struct itree claims; /* pending entries */
+    uint16_t index;       /* pool->caches[index] */
+    struct itree tree;    /* live entries, except cut ones */
+    struct itree pending; /* pending entries */
     struct cache_cut cuts[CACHE_CUTS];
     struct clock_list live; /* live entries that are kept, pinned or not */
     struct cache_use limit;
@@ -281,9 +281,11 @@ static inline void cache_use_subtract(struct cache_use *use, const struct hmreg_
  * memory's. NULL: no entry is free; call cache_grow() and try again. */
 struct hmreg_mr *cache_take_entry(struct cache *cache, const struct cache_want *want,
                                   enum hmreg_iface iface);
-/* Makes an entry pending: claims and changes find it by address until it is retired or live. */
+/* Makes an entry pending: cache_reserve() and changes find it by address until it is retired or
+ * live. */
 void cache_link(struct cache *cache, struct hmreg_mr *entry);
-/* Retires a pending entry, which its claimant has pinned: claims and changes no longer find it. */
+/* Retires a pending entry, which its thread has pinned: cache_reserve() and changes no longer find
+ * it. */
 void cache_retire_pending(struct cache *cache, struct hmreg_mr *entry);
 /* Makes a pending entry live and charges its usage. The cache must have room for it. */
 void cache_enliven(struct cache *cache, struct hmreg_mr *entry);

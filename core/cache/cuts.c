@@ -115,11 +115,11 @@ static bool cut(struct cache *cache, const struct change *change)
 /* ---- a change --------------------------------------------------------------------------- */
 
 /* The threads that register these entries, one each, do not publish them. */
-static void mark_claims(struct cache *cache, const struct change *change)
+static void mark_pending(struct cache *cache, const struct change *change)
 {
     struct itree_node *node = NULL;
 
-    while ((node = itree_touching(&cache->claims, node, change->start, change->end)))
+    while ((node = itree_touching(&cache->pending, node, change->start, change->end)))
         if (touches(change, node))
             entry_body(entry_of(node))->changed = true;
 }
@@ -131,8 +131,8 @@ static bool apply_to(struct cache *cache, const struct change *change, unsigned 
     struct itree_node *node = NULL;
     unsigned passed = 0;
 
-    if (cache->claims.root)
-        mark_claims(cache, change);
+    if (cache->pending.root)
+        mark_pending(cache, change);
     while ((node = itree_touching(&cache->tree, node, change->start, change->end))) {
         work_count(1);
         if (!touches(change, node) && passed++ < CACHE_PASSED)

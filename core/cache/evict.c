@@ -5,8 +5,9 @@
  * first other one. So an entry is evicted only after a full turn of the hand in which no get used
  * it. Hits pay one store for that: threads set `used` in their pin slots, and the hand clears it.
  *
- * An entry is known to be idle once every thread has passed a barrier after the entry was withdrawn
- * from the threads' tables. Entries are withdrawn in batches, so that one barrier serves many
+ * To cool an entry is to make its sequence even: threads can no longer pin it through their tables.
+ * It is known to be idle once every thread has then passed a barrier. Entries are cooled in
+ * batches, so that one barrier serves many
  * misses. Until they are evicted they serve through the tree, and the next get that finds one there
  * makes it hot again.
  */
@@ -47,32 +48,32 @@ static void begin_turn(const struct cache_pool *pool, struct hmreg_mr *entry)
 }
 
 /* Takes a hot entry out of the threads' tables; it still serves through the tree. */
-static void withdraw(struct cache_search *search, struct hmreg_mr *entry)
+static void cool(struct cache_search *search, struct hmreg_mr *entry)
 {
     if (entry_is_hot(entry))
         entry_next_sequence(entry);
     search->barrier |= !entry_body(entry)->cold;
-    search->withdrawn[search->withdrawn_count].number = entry_number(entry);
-    search->withdrawn[search->withdrawn_count++].sequence = entry_sequence(entry);
+    search->cooled[search->cooled_count].number = entry_number(entry);
+    search->cooled[search->cooled_count++].sequence = entry_sequence(entry);
 }
 
 /* The hand stands at an entry that can be evicted, but is still in the threads' tables. Withdraws
  * it with the next such entries, since finding out which threads pin them takes a system call. The
  * hand does not visit the others: an entry used since the last visit keeps its second chance. */
-static void withdraw_batch(const struct cache *cache, struct cache_search *search)
+static void cool_batch(const struct cache *cache, struct cache_search *search)
 {
     uint32_t count = cache->live.count, limit = 1 + count / 8, number = cache->live.hand;
 
-    limit = limit < WITHDRAWN ? limit : WITHDRAWN;
-    search->withdrawn_count = 0;
-    for (uint32_t i = 0; i < count && i < PASSES && search->withdrawn_count < limit; i++) {
+    limit = limit < COOLED_MOST ? limit : COOLED_MOST;
+    search->cooled_count = 0;
+    for (uint32_t i = 0; i < count && i < PASSES && search->cooled_count < limit; i++) {
         struct hmreg_mr *entry = cache_entry_at(cache->pool, number);
 
         number = clock_next(&cache->live, number);
         take_visit(search);
         if (!entry_body(entry)->cold && !was_used(cache->pool, entry) &&
             entry_is_idle(cache->pool, entry))
-            withdraw(search, entry);
+            cool(search, entry);
     }
 }
 
@@ -106,7 +107,7 @@ static enum cache_room find_victim(struct cache *cache, struct cache_search *sea
             cache->fruitless = 0;
             if (entry_body(entry)->cold)
                 return CACHE_ROOM;
-            withdraw_batch(cache, search);
+            cool_batch(cache, search);
             return CACHE_ROOM_LATER;
         }
         if (!(*passes)--)
@@ -119,22 +120,22 @@ static enum cache_room find_victim(struct cache *cache, struct cache_search *sea
     return CACHE_NO_ROOM;
 }
 
-void cache_finish_withdrawal(struct cache_pool *pool, struct cache_search *search)
+void cache_finish_cooling(struct cache_pool *pool, struct cache_search *search)
 {
-    if (!search->withdrawn_count)
+    if (!search->cooled_count)
         return;
     if (search->barrier)
         thread_cache_barrier(&pool->thread_caches);
     pthread_mutex_lock(&pool->lock);
-    for (unsigned i = 0; i < search->withdrawn_count; i++) {
-        struct hmreg_mr *entry = cache_entry_at(pool, search->withdrawn[i].number);
+    for (unsigned i = 0; i < search->cooled_count; i++) {
+        struct hmreg_mr *entry = cache_entry_at(pool, search->cooled[i].number);
 
         if (entry_body(entry)->state == CACHE_LIVE &&
-            entry_sequence(entry) == search->withdrawn[i].sequence)
+            entry_sequence(entry) == search->cooled[i].sequence)
             entry_body(entry)->cold = true;
     }
     pthread_mutex_unlock(&pool->lock);
-    search->withdrawn_count = 0;
+    search->cooled_count = 0;
     search->barrier = false;
 }
 
@@ -274,7 +275,7 @@ unsigned cache_evict(struct cache *cache, unsigned count, const struct cache_nee
     while (done < count && room != CACHE_NO_ROOM) {
         room = evict_one(cache, &search, &sum);
         done += room == CACHE_ROOM;
-        cache_finish_withdrawal(cache->pool, &search);
+        cache_finish_cooling(cache->pool, &search);
     }
     if (visits)
         *visits = search.visits;
@@ -367,7 +368,7 @@ static bool is_live_of(const struct mr_body *body, const struct cache *only)
 
 /* One hold of the lock for the entries from number *next on, which it advances. False: none is
  * left. */
-static bool withdraw_some(struct cache_pool *pool, const struct cache *only, uint32_t *next)
+static bool cool_some(struct cache_pool *pool, const struct cache *only, uint32_t *next)
 {
     uint32_t end = *next + CACHE_PASSED;
     bool more;
@@ -380,7 +381,7 @@ static bool withdraw_some(struct cache_pool *pool, const struct cache *only, uin
             continue;
         if (entry_is_hot(entry))
             entry_next_sequence(entry);
-        entry_body(entry)->withdrawn = true;
+        entry_body(entry)->cooled = true;
     }
     more = *next < pool->fresh;
     pthread_mutex_unlock(&pool->lock);
@@ -395,9 +396,9 @@ static bool retire_if_idle(struct cache_pool *pool, const struct cache *only,
 
     if (!is_live_of(body, only))
         return false;
-    if (body->withdrawn)
+    if (body->cooled)
         body->cold = true;
-    body->withdrawn = false;
+    body->cooled = false;
     if (!body->cold || !entry_is_idle(pool, entry) || cuts_contain(entry_cache(pool, entry), entry))
         return false;
     cache_retire(entry_cache(pool, entry), entry);
@@ -424,11 +425,11 @@ static bool retire_some_idle(struct cache_pool *pool, const struct cache *only, 
  * at one time could mistake each other's marks for their own. */
 unsigned cache_empty(struct cache_pool *pool, const struct cache *only)
 {
-    uint32_t withdrawn = STABLE_ARRAY_FIRST, retired = STABLE_ARRAY_FIRST;
+    uint32_t cooled = STABLE_ARRAY_FIRST, retired = STABLE_ARRAY_FIRST;
     unsigned count = 0;
 
     pthread_mutex_lock(&pool->emptying);
-    while (withdraw_some(pool, only, &withdrawn))
+    while (cool_some(pool, only, &cooled))
         ;
     thread_cache_barrier(&pool->thread_caches);
     while (retire_some_idle(pool, only, &retired, &count))

@@ -3,9 +3,9 @@
  * Eviction: selects the entries that leave a cache that needs room, and makes sure that they are
  * idle.
  *
- * Only cold entries are evicted. A batch of hot candidates is withdrawn from the threads' tables
- * under the lock, and becomes cold after a barrier in every thread, for which the caller releases
- * the lock. So a search for room may be interrupted; struct cache_search keeps its state.
+ * Only cold entries are evicted. A batch of hot candidates is cooled under the lock, and becomes
+ * cold after a barrier in every thread, for which the caller releases the lock. So a search for
+ * room may be interrupted; struct cache_search keeps its state.
  */
 #ifndef HMREG_CORE_CACHE_EVICT_H
 #define HMREG_CORE_CACHE_EVICT_H
@@ -13,7 +13,7 @@
 #include "core/cache/cache_pool.h"
 
 /* The most entries in a batch. */
-#define WITHDRAWN 32
+#define COOLED_MOST 32
 
 /* The most entries that a search for one get looks at. After half of them the hand gives no second
  * chance, so that a get does not go through a large cache whose entries were all used. Each search
@@ -38,11 +38,11 @@ struct cache_search {
     bool bounded;     /* ... at all */
     unsigned evicted; /* how many entries it has evicted */
     bool advanced;    /* ... since its owner last cleared this */
-    bool barrier;     /* some withdrawn entries were not cold: a barrier is needed */
-    unsigned withdrawn_count;
+    bool barrier;     /* some cooled entries were not cold: a barrier is needed */
+    unsigned cooled_count;
     struct {
-        uint32_t number, sequence; /* at the time of withdrawal */
-    } withdrawn[WITHDRAWN];
+        uint32_t number, sequence; /* at the time of cooling */
+    } cooled[COOLED_MOST];
 };
 
 static inline void cache_search_init(struct cache_search *search)
@@ -52,16 +52,16 @@ static inline void cache_search_init(struct cache_search *search)
     search->visits = CACHE_VISITS;
     search->bounded = true;
     search->advanced = search->barrier = false;
-    search->evicted = search->withdrawn_count = 0;
+    search->evicted = search->cooled_count = 0;
 }
 
-/* Makes the withdrawn entries cold, except those used meanwhile. The lock is not held. */
-void cache_finish_withdrawal(struct cache_pool *pool, struct cache_search *search);
+/* Makes the cooled entries cold, except those used meanwhile. The lock is not held. */
+void cache_finish_cooling(struct cache_pool *pool, struct cache_search *search);
 
 enum cache_room {
     CACHE_ROOM,
     CACHE_NO_ROOM,    /* the pinned entries leave no room, or too many others would have to go */
-    CACHE_ROOM_LATER, /* release the lock, call cache_finish_withdrawal() and try again */
+    CACHE_ROOM_LATER, /* release the lock, call cache_finish_cooling() and try again */
 };
 
 /* Makes room for one more region of this many bytes, which the limit permits. The lock is held. If

@@ -337,16 +337,16 @@ static enum cache_publish publish(struct get *get, struct cache *cache, struct h
                 break;
             search->evicted++;
         } else if (result == CACHE_INTERRUPTED) {
-            interrupted = search->advanced ? 0 : interrupted + (search->withdrawn_count != 0);
+            interrupted = search->advanced ? 0 : interrupted + (search->cooled_count != 0);
             search->advanced = false;
-            cache_finish_withdrawal(cache->pool, search);
+            cache_finish_cooling(cache->pool, search);
         } else if (result != CACHE_OUTDATED) {
             return result;
         } else if (variant_complete(entry, false)) {
             break;
         }
     }
-    cache_retire_claim(cache, entry, true);
+    cache_retire_reserved(cache, entry, true);
     fill_up(get, entry);
     return CACHE_ROOMLESS;
 }
@@ -384,9 +384,9 @@ static int finish(struct get *get, struct hmreg_mr *entry, struct hmreg_mr **out
     return 0;
 }
 
-/* The entry is pending, and claimed by this thread. No thread is started meanwhile: libc starts one
- * under the dynamic linker's locks, whose holder may wait for the entry (a get in a resolver of an
- * IFUNC). */
+/* This thread has reserved the entry, which is pending. No thread is started meanwhile: libc starts
+ * one under the dynamic linker's locks, whose holder may wait for the entry (a get in a resolver of
+ * an IFUNC). */
 static int register_claimed(struct get *get, struct hmreg_mr *entry, struct hmreg_mr **out)
 {
     struct cache *cache = cache_of(get, entry);
@@ -398,7 +398,7 @@ static int register_claimed(struct get *get, struct hmreg_mr *entry, struct hmre
             mr_ext(entry)->asks_why = get->asks_why;
         return finish(get, entry, out);
     }
-    cache_retire_claim(cache, entry, false);
+    cache_retire_reserved(cache, entry, false);
     notice_undo(get);
     cache_set_release(get->set, entry);
     cache_set_serve_untidy(get->set);
@@ -434,8 +434,8 @@ static int miss(struct get *get, struct hmreg_mr **out)
 
     notice_prepare(get);
     for (;;) {
-        switch (cache_claim(cache, &get->want, get->found->iface, get->tcache, &entry)) {
-        case CACHE_CLAIMED:
+        switch (cache_reserve(cache, &get->want, get->found->iface, get->tcache, &entry)) {
+        case CACHE_RESERVED:
             return register_claimed(get, entry, out);
         case CACHE_SERVED:
             return share(get, entry, out);
@@ -522,9 +522,9 @@ static int miss_covering(struct get *get, struct hmreg_mr **out)
     return miss(get, out);
 }
 
-/* Neither a runtime nor the monitor will be asked, and claiming an entry searches for one that
+/* Neither a runtime nor the monitor will be asked, and cache_reserve() searches for one that
  * serves: an earlier search would find no more. */
-static bool claims_at_once(const struct get *get)
+static bool reserves_at_once(const struct get *get)
 {
     return get->want.claim && get->want.claim->trusted &&
            get->want.policy == HMREG_POLICY_LAST_PUT &&
@@ -539,7 +539,7 @@ static int get_round(struct get *get, struct hmreg_mr **out)
 
     get->settled = false;
     get->read = cache_drain(&get->set->pool); /* notices may concern device memory */
-    entry = claims_at_once(get) ? NULL : find_anywhere(get, &host_cacheable);
+    entry = reserves_at_once(get) ? NULL : find_anywhere(get, &host_cacheable);
     if (entry) {
         *out = entry;
         return 0;

@@ -133,7 +133,7 @@ struct mr_body {
     uint8_t state : 3;
     bool cold : 1, changed : 1, unmapped : 1, retired : 1;
     bool used : 1;         /* a get has found it under the lock since eviction last looked */
-    bool withdrawn : 1;    /* cache_empty() took it out of the threads' tables */
+    bool cooled : 1;       /* cache_empty() took it out of the threads' tables */
     bool announcing : 1;   /* pending, inside the application's callback, which may never return */
     bool refused_room : 1; /* registered, but unpublished because the cache was full */
     bool filling : 1;      /* its get registers it without publishing it */
