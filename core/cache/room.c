@@ -607,7 +607,7 @@ static bool is_older(const struct hmreg_mr *entry, void *context)
            (of_entry(room, entry) & room->kinds);
 }
 
-/* Of the regions that were held then. */
+/* Finds an idle region among the regions that were held then. */
 static int find_idle_by_now(struct cache_set *set, void *context)
 {
     struct cache_need need = {.helps = is_older, .context = context};

@@ -108,7 +108,7 @@ static void explain_region(struct hmreg_explanation *explanation, const struct h
          refused ? refused->reasons : NULL, refused ? refused->count : 0);
 }
 
-/* Whom hits on a cached region ask, and why. */
+/* What hits on a cached region ask for, and why. */
 static void explain_hits(struct hmreg_explanation *explanation, const struct hmreg_mr *mr)
 {
     explanation->asks = mr_asks(mr);

@@ -164,7 +164,7 @@ size_t mr_explained(const struct hmreg_mr *mr)
     return worst == SIZE_MAX ? 0 : worst;
 }
 
-/* Of the registration that has the path. */
+/* The way of the registration that has the path. */
 static enum hmreg_way mr_way(const struct hmreg_mr *mr)
 {
     const struct natives *natives = mr_natives(mr);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Ends native registrations, and lists those of a domain that must still end: registrations of
- * failed calls that the fabric is too busy to deregister (-EBUSY), and all registrations of a lost
- * domain (core/context/lost.h).
+ * Ends native registrations, and lists a domain's registrations that must still end: registrations
+ * of failed calls that the fabric is too busy to deregister (-EBUSY), and all registrations of a
+ * lost domain (core/context/lost.h).
  *
- * Later calls of the domain deregister those of failed calls. A lost domain's fabric may not
- * return, so the domain's own thread, "hmreg-lost", calls it. If that thread cannot be started, the
- * registrations stay in the list, and later calls try again. If the fabric permits one thread at a
- * time, hmreg_domain_close() deregisters them.
+ * Later calls of the domain deregister a failed call's registrations. A lost domain's fabric may
+ * not return, so the domain's own thread, "hmreg-lost", calls it. If that thread cannot be started,
+ * the registrations stay in the list, and later calls try again. If the fabric permits one thread
+ * at a time, hmreg_domain_close() deregisters them.
  */
 #ifndef HMREG_CORE_MR_UNDONE_H
 #define HMREG_CORE_MR_UNDONE_H

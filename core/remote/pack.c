@@ -197,8 +197,8 @@ static int add_registration(struct draft *draft, const struct owner *owner, unsi
     return rc;
 }
 
-/* Of several registrations, adds only those that have a byte of the part, and of each only the
- * part. */
+/* Adds several registrations: only those that have a byte of the part, and only their share of
+ * it. */
 static int add_registrations(struct draft *draft, const struct hmreg_mr *mr, uint64_t begin,
                              uint64_t end)
 {
