@@ -108,7 +108,7 @@ TEST(reg__by_address__peermem_of_its_iface_and_device)
             assert_int_equal(test_info_of(mr).local_addr, (uintptr_t)memory + 100);
             assert_int_equal(test_why_of(mr).refused, 1);
             assert_string_equal(test_why_of(mr).reasons[0].slug, "no-dmabuf-export");
-            assert_non_null(strstr(test_why_of(mr).reasons[0].text, "give the dmabuf"));
+            assert_non_null(strstr(test_why_of(mr).reasons[0].text, "pass the dmabuf"));
             assert_ok(hmreg_mr_close(mr));
         }
     assert_int_equal(asked(), 0);
