@@ -10,8 +10,7 @@
 
 #include <limits.h>
 
-/* The number of changes that are applied under one hold of the lock, at most; and the holds of one
- * call. */
+/* The most changes that one hold of the lock applies, and the most holds of one call. */
 #define CACHE_CHANGES 16
 #define CACHE_HOLDS   16
 /* The entries around a range that a search looks at: overlapping ones with other rights. */
@@ -44,8 +43,8 @@ static bool is_wanted(const struct cache *cache, const struct hmreg_mr *mr,
            (ends ? entry_pins(cache->pool, mr) : want->policy != HMREG_POLICY_LAST_PUT);
 }
 
-/* Searches for an entry that contains the range, has the access rights and this variant, and has
- * not changed. NULL: there is none among the first that contain the range. */
+/* Searches for an unchanged entry that contains the range and has the access rights and this
+ * variant. NULL: none among the first ones that contain the range. */
 static struct hmreg_mr *serving_of(const struct cache *cache, const struct itree *tree,
                                    const struct cache_want *want)
 {
@@ -72,8 +71,8 @@ static struct hmreg_mr *serving(const struct cache *cache, const struct cache_wa
 
     if (cache->tree.root) /* most of a domain's caches are empty */
         entry = serving_of(cache, &cache->tree, want);
-    if (!entry && pending_too && cache->claims.root)
-        entry = serving_of(cache, &cache->claims, want);
+    if (!entry && pending_too && cache->pending.root)
+        entry = serving_of(cache, &cache->pending, want);
     return entry;
 }
 
@@ -81,7 +80,7 @@ static struct hmreg_mr *serving(const struct cache *cache, const struct cache_wa
  * it ends. */
 static void heat_entry(struct hmreg_mr *entry)
 {
-    entry_body(entry)->withdrawn = false;
+    entry_body(entry)->cooled = false;
     if (!entry_sequence(entry) || entry_ends_with_put(entry))
         return;
     if (!entry_is_hot(entry))
@@ -89,8 +88,8 @@ static void heat_entry(struct hmreg_mr *entry)
     entry_body(entry)->cold = false;
 }
 
-/* Pins an entry, which may be NULL, for a get that found it. Returns it; NULL: its last holder has
- * just left. */
+/* Pins an entry, or NULL, for a get that found it, and returns it. NULL: its last holder has just
+ * left. */
 static struct hmreg_mr *use(struct hmreg_mr *entry, bool heat)
 {
     struct mr_body *body;
@@ -143,8 +142,8 @@ static bool never_fits(const struct cache *cache, uint64_t bytes)
            quota_never_fits(cache->pool->quota, bytes);
 }
 
-/* A region that ends with its last put takes the place of kept ones that would serve its request:
- * these end once those who hold them have put them, and those being registered are not published.
+/* A region that ends with its last put replaces kept ones that would serve its request: these end
+ * once their holders have put them. Kept ones that are being registered are not published.
  */
 static void unpublish_kept(struct cache *cache, const struct cache_want *want)
 {
@@ -159,13 +158,13 @@ static void unpublish_kept(struct cache *cache, const struct cache_want *want)
         cache_unpublish(cache, entry_of(node));
         cache_stats_evicted(&cache->stats, 0, CACHE_FOR_GET, 1);
     }
-    for (node = NULL; (node = itree_covering(&cache->claims, node, want->start, want->end));)
+    for (node = NULL; (node = itree_covering(&cache->pending, node, want->start, want->end));)
         if (!entry_ends_with_put(entry_of(node)) && matches(entry_of(node), want))
             entry_body(entry_of(node))->changed = true;
 }
 
-static enum cache_claim claim(struct cache *cache, const struct cache_want *want,
-                              enum hmreg_iface iface, bool heat, struct hmreg_mr **entry)
+static enum cache_reserve reserve(struct cache *cache, const struct cache_want *want,
+                                  enum hmreg_iface iface, bool heat, struct hmreg_mr **entry)
 {
     *entry = serving(cache, want, true);
     *entry = use(*entry, heat && *entry && entry_body(*entry)->state == CACHE_LIVE);
@@ -179,16 +178,16 @@ static enum cache_claim claim(struct cache *cache, const struct cache_want *want
     if (never_fits(cache, want_len(want)))
         return CACHE_FULL;
     cache_link(cache, *entry);
-    return CACHE_CLAIMED;
+    return CACHE_RESERVED;
 }
 
-enum cache_claim cache_claim(struct cache *cache, const struct cache_want *want,
-                             enum hmreg_iface iface, bool heat, struct hmreg_mr **entry)
+enum cache_reserve cache_reserve(struct cache *cache, const struct cache_want *want,
+                                 enum hmreg_iface iface, bool heat, struct hmreg_mr **entry)
 {
-    enum cache_claim result;
+    enum cache_reserve result;
 
     pthread_mutex_lock(&cache->pool->lock);
-    result = claim(cache, want, iface, heat, entry);
+    result = reserve(cache, want, iface, heat, entry);
     pthread_mutex_unlock(&cache->pool->lock);
     return result;
 }
@@ -269,7 +268,7 @@ enum cache_publish cache_publish(struct cache *cache, struct hmreg_mr *entry, bo
     return result;
 }
 
-void cache_retire_claim(struct cache *cache, struct hmreg_mr *entry, bool refused_room)
+void cache_retire_reserved(struct cache *cache, struct hmreg_mr *entry, bool refused_room)
 {
     pthread_mutex_lock(&cache->pool->lock);
     entry_body(entry)->refused_room = refused_room;
@@ -333,7 +332,7 @@ static struct hmreg_mr *take_if_unpinned(struct cache_pool *pool, struct hmreg_m
     return entry;
 }
 
-struct hmreg_mr *cache_left(struct cache_pool *pool, struct hmreg_mr *entry)
+struct hmreg_mr *cache_retire_last_put(struct cache_pool *pool, struct hmreg_mr *entry)
 {
     pthread_mutex_lock(&pool->lock);
     cuts_unpublish_entry(entry_cache(pool, entry), entry);
@@ -342,12 +341,12 @@ struct hmreg_mr *cache_left(struct cache_pool *pool, struct hmreg_mr *entry)
     return entry;
 }
 
-struct hmreg_mr *cache_release(struct cache_pool *pool, struct hmreg_mr *entry)
+struct hmreg_mr *cache_unpin(struct cache_pool *pool, struct hmreg_mr *entry)
 {
     struct hmreg_mr *gone;
 
     if (entry_ends_with_put(entry))
-        return holders_leave(entry_holders(entry)) ? cache_left(pool, entry) : NULL;
+        return holders_leave(entry_holders(entry)) ? cache_retire_last_put(pool, entry) : NULL;
     pthread_mutex_lock(&pool->lock);
     entry_body(entry)->pins--;
     gone = take_if_unpinned(pool, entry);
@@ -355,7 +354,7 @@ struct hmreg_mr *cache_release(struct cache_pool *pool, struct hmreg_mr *entry)
     return gone;
 }
 
-bool cache_release_checked(struct cache_pool *pool, struct hmreg_mr *entry, struct hmreg_mr **gone)
+bool cache_unpin_checked(struct cache_pool *pool, struct hmreg_mr *entry, struct hmreg_mr **gone)
 {
     bool held;
 
@@ -367,13 +366,13 @@ bool cache_release_checked(struct cache_pool *pool, struct hmreg_mr *entry, stru
     }
     pthread_mutex_unlock(&pool->lock);
     if (held && entry_ends_with_put(entry))
-        *gone = cache_release(pool, entry);
+        *gone = cache_unpin(pool, entry);
     if (!held)
         cache_stats_add(&entry_cache(pool, entry)->stats, STATS_WRONG_PUTS, 1);
     return held;
 }
 
-struct hmreg_mr *cache_released(struct cache_pool *pool, struct hmreg_mr *entry)
+struct hmreg_mr *cache_collect_unpinned(struct cache_pool *pool, struct hmreg_mr *entry)
 {
     struct hmreg_mr *gone;
 
@@ -389,7 +388,7 @@ struct hmreg_mr *cache_released(struct cache_pool *pool, struct hmreg_mr *entry)
  * finished: the queue returns these first. */
 _Static_assert(CACHE_CHANGES >= CHANGES_OPEN, "a batch reads all open changes");
 
-/* True: the queue is empty, and no live entry in the trees is touched by what was read. */
+/* True: the queue is empty, and the changes that were read touch no live entry in the trees. */
 static bool drain_batch(struct cache_pool *pool)
 {
     unsigned room = CACHE_BATCH, changes = CACHE_CHANGES;
@@ -407,7 +406,7 @@ static bool drain_batch(struct cache_pool *pool)
 
 enum drained {
     DRAIN_UNREAD,      /* changes pushed before `end` are not applied yet */
-    DRAIN_CUT,         /* they are; what they cut from the trees has not all ended */
+    DRAIN_CUT,         /* they are applied, but entries that they cut from the trees remain */
     DRAIN_UNPUBLISHED, /* every entry that they touch is unpublished */
 };
 
@@ -458,7 +457,7 @@ void cache_drain_all(struct cache_pool *pool)
         ;
 }
 
-/* By a notice that leaves held regions their rights. */
+/* For a notice that leaves held regions their rights. */
 void cache_unpublish_all(struct cache_pool *pool)
 {
     const struct change all = {.start = 0, .end = UINT64_MAX, .source = CHANGE_VENDOR};
@@ -482,14 +481,14 @@ void cache_leave_pending(struct cache_pool *pool)
     for (unsigned i = 0; i < atomic_load(&pool->known_caches); i++) {
         struct itree_node *node = NULL;
 
-        while ((node = itree_touching(&pool->caches[i].claims, node, 0, UINT64_MAX)))
+        while ((node = itree_touching(&pool->caches[i].pending, node, 0, UINT64_MAX)))
             entry_body(entry_of(node))->unawaited = true;
     }
     wake_waiters(pool);
     pthread_mutex_unlock(&pool->lock);
 }
 
-/* Of one tree. *found: whether *out is set. */
+/* Searches one tree. *found: whether *out is set. */
 static void first_in(const struct itree *tree, uint64_t start, uint64_t end, bool *found,
                      struct span *out)
 {
@@ -513,7 +512,7 @@ bool cache_first_in(struct cache *cache, uint64_t start, uint64_t end, struct sp
 
     pthread_mutex_lock(&pool->lock);
     first_in(&cache->tree, start, end, &found, out);
-    first_in(&cache->claims, start, end, &found, out);
+    first_in(&cache->pending, start, end, &found, out);
     pthread_mutex_unlock(&pool->lock);
     return found;
 }
@@ -523,7 +522,7 @@ void cache_unpublish_stale(struct cache *cache, struct hmreg_mr *entry)
     struct cache_pool *pool = cache->pool;
 
     pthread_mutex_lock(&pool->lock);
-    if (entry_body(entry)->state == CACHE_LIVE && !cuts_have(cache, entry)) {
+    if (entry_body(entry)->state == CACHE_LIVE && !cuts_contain(cache, entry)) {
         cache_unpublish(cache, entry);
         cache_stats_add(&cache->stats, STATS_INVALIDATIONS, 1);
     }

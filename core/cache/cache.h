@@ -12,24 +12,23 @@
 #include "core/cache/evict.h"
 #include "core/monitor/userfaultfd/userfault.h"
 
-/* Finds and pins a live entry that contains the wanted range with the access rights: the one
- * of the first cache that has one, among those numbered from <= number < to. heat: threads may
- * remember the entry from now on. NULL: no entry serves. */
+/* Finds and pins a live entry that contains the wanted range and has the access rights, in the
+ * first cache that has one, among the caches from <= number < to. heat: threads may remember the
+ * entry from now on. NULL: no entry serves. */
 struct hmreg_mr *cache_find(struct cache_pool *pool, unsigned from, unsigned to,
                             const struct cache_want *want, bool heat);
 
-enum cache_claim {
-    CACHE_CLAIMED, /* *entry is pending and the caller's: register, then publish or retire it */
-    CACHE_SERVED,  /* *entry serves, live or another thread's claim, and is pinned */
-    CACHE_FULL,    /* the range alone exceeds a limit: *entry is pinned; do not publish it */
-    CACHE_SHORT,   /* no free entry: call cache_grow() and try again */
+enum cache_reserve {
+    CACHE_RESERVED, /* *entry is pending and the caller's: register, then publish or retire it */
+    CACHE_SERVED,   /* *entry serves and is pinned; it is live, or pending and another thread's */
+    CACHE_FULL,     /* the range alone exceeds a limit: *entry is pinned; do not publish it */
+    CACHE_SHORT,    /* no free entry: call cache_grow() and try again */
 };
 
-/* Finds an entry that serves the request, or claims a new one: of several threads that miss on the
- * same range, one registers it. iface: the memory's.
- * heat: as for cache_find(). */
-enum cache_claim cache_claim(struct cache *cache, const struct cache_want *want,
-                             enum hmreg_iface iface, bool heat, struct hmreg_mr **entry);
+/* Finds an entry that serves the request, or reserves a new one. If several threads miss on one
+ * range, one of them registers it. iface: the memory's. heat: as for cache_find(). */
+enum cache_reserve cache_reserve(struct cache *cache, const struct cache_want *want,
+                                 enum hmreg_iface iface, bool heat, struct hmreg_mr **entry);
 
 /* Returns a pinned entry that no other get will find. NULL: call cache_grow() and try again. */
 struct hmreg_mr *cache_admit(struct cache *cache, const struct cache_want *want,
@@ -37,65 +36,64 @@ struct hmreg_mr *cache_admit(struct cache *cache, const struct cache_want *want,
 
 enum cache_publish {
     CACHE_PUBLISHED,
-    CACHE_DISCARDED,   /* its identity differs, or its memory has changed since the claim */
+    CACHE_DISCARDED,   /* its identity differs, or its memory has changed since it was reserved */
     CACHE_ROOMLESS,    /* the regions in use leave no room for it */
     CACHE_SQUEEZED,    /* the limit of all caches is reached: evict one region, call again */
-    CACHE_INTERRUPTED, /* call cache_finish_withdrawal() and try again */
+    CACHE_INTERRUPTED, /* call cache_finish_cooling() and try again */
     CACHE_OUTDATED,    /* a group's members have changed: complete the region, try again */
 };
 
-/* Makes room for a claimed entry whose region is registered, and publishes the entry.
- * same_identity: the identity of its memory is still the one taken before registration. tcache:
+/* Makes room for a pending entry whose region is registered, and publishes the entry.
+ * same_identity: its memory's identity has not changed since before the registration. tcache:
  * threads may remember the entry, unless other entries were evicted for it. After CACHE_DISCARDED
  * and CACHE_ROOMLESS only the caller can use the region. The caller keeps its pin in every case. */
 enum cache_publish cache_publish(struct cache *cache, struct hmreg_mr *entry, bool same_identity,
                                  bool tcache, struct cache_search *search);
-/* Retires a claimed entry instead of publishing it. refused_room: it is registered, but the caller
- * found no room for it, and calls cache_filled(); else its registration failed, or it must not be
- * cached. The caller keeps its pin. */
-void cache_retire_claim(struct cache *cache, struct hmreg_mr *entry, bool refused_room);
-/* A get has registered an entry that no other get will find. False: a group's members have changed:
- * complete the region, try again. forced: it cannot be completed. */
+/* Retires a pending entry instead of publishing it. refused_room: it is registered, but the caller
+ * found no room for it, and calls cache_filled(). Otherwise its registration failed, or it must not
+ * be cached. The caller keeps its pin. */
+void cache_retire_reserved(struct cache *cache, struct hmreg_mr *entry, bool refused_room);
+/* Call it once a get has registered an entry that no other get will find. False: a group's members
+ * have changed: complete the region, try again. forced: it cannot be completed. */
 bool cache_filled(struct cache_pool *pool, struct hmreg_mr *entry, bool forced);
 /* Waits until an entry that the caller has pinned is no longer pending. Returns whether it is live.
- * *refused_room: set to whether it failed to become live for lack of room, or is not live yet and
- * announced. */
+ * *refused_room: whether it did not become live for lack of room, or is announced and not live
+ * yet. */
 bool cache_await(struct cache *cache, struct hmreg_mr *entry, bool *refused_room);
 
-/* Threads wait for no pending entry while it is being announced: the callback that has it is the
- * application's, and may never return. */
+/* Threads do not wait for a pending entry while it is announced: the application's callback may
+ * never return. */
 void cache_announce(struct cache *cache, struct hmreg_mr *entry, bool announcing);
 
-/* release: removes one pin from the entry's own count. released: the caller has already removed a
- * pin from its pin slot and then passed a barrier. Not NULL: that was the last pin of an entry that
- * no longer serves, and the caller deregisters the entry. */
-struct hmreg_mr *cache_release(struct cache_pool *pool, struct hmreg_mr *entry);
-struct hmreg_mr *cache_released(struct cache_pool *pool, struct hmreg_mr *entry);
+/* unpin: removes one pin from the entry's own count. collect_unpinned: the caller has already
+ * removed a pin from its pin slot and then passed a barrier. Not NULL: that was the last pin of an
+ * entry that no longer serves, and the caller deregisters the entry. */
+struct hmreg_mr *cache_unpin(struct cache_pool *pool, struct hmreg_mr *entry);
+struct hmreg_mr *cache_collect_unpinned(struct cache_pool *pool, struct hmreg_mr *entry);
 /* The last holder has left an entry that ends with its last put: returns it, unpublished and
  * retired, for the caller to deregister. */
-struct hmreg_mr *cache_left(struct cache_pool *pool, struct hmreg_mr *entry);
-/* As cache_release(), with its result in *gone. False: no get holds the entry; the wrong put is
+struct hmreg_mr *cache_retire_last_put(struct cache_pool *pool, struct hmreg_mr *entry);
+/* As cache_unpin(), with its result in *gone. False: no get holds the entry; the wrong put is
  * counted, and nothing else changes. */
-bool cache_release_checked(struct cache_pool *pool, struct hmreg_mr *entry, struct hmreg_mr **gone);
+bool cache_unpin_checked(struct cache_pool *pool, struct hmreg_mr *entry, struct hmreg_mr **gone);
 
 /* Reads the changes that were pushed before the call and unpublishes the entries they touch, or
- * cuts them from the tree (cuts.h). Once it has returned true, no entry that one of these changes
- * touches is served. False: they are more than one call reads; the caller then uses no entry that
- * it finds, and publishes none. all: returns when all touched entries are unpublished. With an
- * empty queue both cost one load. Several threads may drain a pool at once; each takes the lock for
- * one batch of entries at a time. */
+ * cuts them from the tree (cuts.h). Once it has returned true, gets are served no entry that one of
+ * these changes touches. False: there are more changes than one call reads; the caller then uses
+ * and publishes no entry. all: returns when all touched entries are unpublished. With an empty
+ * queue both cost one load. Several threads may drain a pool at once; each takes the lock for one
+ * batch of entries at a time. */
 bool cache_drain(struct cache_pool *pool);
 void cache_drain_all(struct cache_pool *pool);
-/* Unpublishes every entry, and lets none that is being registered be published. */
+/* Unpublishes every entry, and stops the publication of pending ones. */
 void cache_unpublish_all(struct cache_pool *pool);
-/* No thread waits for an entry that another one is registering now, which may be inside a fabric
- * that does not return: gets of its range register their own, uncached. */
+/* Ends all waiting for pending entries, whose threads may be inside a fabric that does not return:
+ * gets of their ranges register their own regions, uncached. */
 void cache_leave_pending(struct cache_pool *pool);
-/* Finds the lowest range of a live or pending entry that touches [start, end). False: there is
- * none. */
+/* Finds the lowest range of a live or pending entry that touches [start, end). False: none does. */
 bool cache_first_in(struct cache *cache, uint64_t start, uint64_t end, struct span *out);
-/* Unpublishes a live entry whose memory has another identity now. Has no effect on an entry that is
- * no longer live. */
+/* Unpublishes a live entry whose memory has another identity now. No effect if the entry is no
+ * longer live. */
 void cache_unpublish_stale(struct cache *cache, struct hmreg_mr *entry);
 
 #endif

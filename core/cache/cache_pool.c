@@ -2,30 +2,29 @@
  *
  * See cache_pool.h. Invariants, true whenever the lock is free:
  *
- *  - An entry is in a cache's tree, or in one of its cuts, if and only if it is live, and among its
- *    claims if and only if it is pending. It counts as used if and only if it is live, and is in
- *    the clock list then, unless it ends with its last put; `used` never exceeds the limit, unless
- *    the limit was lowered below it.
+ *  - An entry is in a cache's tree, or in one of its cuts, if and only if it is live, and in its
+ *    tree of pending ones if and only if it is pending. It counts as used if and only if it is
+ *    live, and is in the clock list then, unless it ends with its last put; `used` never exceeds
+ *    the limit, unless the limit was lowered below it.
  *  - While an entry is in a cut, its gate is not GATE_LIVE alone.
  *  - A pending entry is pinned by the thread that registers it, and only that thread ends the
  *    state.
- *  - A claim never duplicates an entry: under the same lock it has looked for one that serves the
- *    request and is live, or is pending and whose memory has not changed since.
+ *  - cache_reserve() never duplicates an entry: under the same lock it has looked for one that
+ *    serves the request and is live, or is pending and whose memory has not changed since.
  *  - The sequence of an entry is odd only while it is live. The sequence of a cold entry is even,
  *    and all threads have passed a barrier since it became so: no thread can pin the entry without
  *    the lock, and if the sum of its pins is 0, it is idle. Only cold entries are evicted.
  *  - A put of an entry whose sequence is even checks under the lock whether it removed the last
  * pin.
  *  - An entry that ends with its last put does so in each of its uses, and its sequence is even.
- *    While it is pending or live it has a holder, or is about to be retired by the thread that was
- *    the last one. Its pins mean nothing.
- *  - An entry that no longer serves is never found again. Once it has no pins, it is deregistered
- *    by the thread that removed the last one or, if it had none when it ended, by the reaper or the
- *    next call.
- *  - The pool has read every change that was pushed before its gate was last GATE_LIVE alone.
+ *    While it is pending or live it has a holder, or its last holder's thread is about to retire
+ *    it. Its pins mean nothing.
+ *  - An entry that no longer serves is never found again. The thread that removes its last pin
+ *    deregisters it; if it had no pins when it ended, the reaper or the next call does.
+ *  - The pool has read every change from before the last time that its gate was GATE_LIVE alone.
  *
  * Lock order: the pool's lock is the innermost, except for the statistics' and the quota's.
- * Under it no vendor, fabric or user callback is called, and it is held for a bounded time. Hooks
+ * No vendor, fabric or user callback is called under it, and it is held for a bounded time. Hooks
  * and the thread that reads the kernel's events never take it: they push to the change queue.
  */
 #include "core/cache/cache_pool.h"
@@ -105,7 +104,7 @@ static void count_used(struct cache *cache)
 
 void cache_link(struct cache *cache, struct hmreg_mr *entry)
 {
-    itree_insert(&cache->claims, &entry->node);
+    itree_insert(&cache->pending, &entry->node);
     cache->pool->serving++;
     entry_body(entry)->state = CACHE_PENDING;
     entry_body(entry)->filling = false;
@@ -113,7 +112,7 @@ void cache_link(struct cache *cache, struct hmreg_mr *entry)
 
 void cache_retire_pending(struct cache *cache, struct hmreg_mr *entry)
 {
-    itree_remove(&cache->claims, &entry->node);
+    itree_remove(&cache->pending, &entry->node);
     cache->pool->serving--;
     entry_body(entry)->cached = false; /* other threads may take the entry from now on */
     entry_body(entry)->state = CACHE_HELD;
@@ -121,7 +120,7 @@ void cache_retire_pending(struct cache *cache, struct hmreg_mr *entry)
 
 void cache_enliven(struct cache *cache, struct hmreg_mr *entry)
 {
-    itree_remove(&cache->claims, &entry->node);
+    itree_remove(&cache->pending, &entry->node);
     itree_insert(&cache->tree, &entry->node);
     entry_body(entry)->state = CACHE_LIVE;
     entry_body(entry)->used = false;
@@ -281,7 +280,7 @@ void cache_init(struct cache *cache, struct cache_pool *pool, unsigned index, ui
     *cache = (struct cache){.pool = pool,
                             .index = (uint16_t)index,
                             .tree = {&pool->entries, 0},
-                            .claims = {&pool->entries, 0},
+                            .pending = {&pool->entries, 0},
                             .limit = {max_regions, max_bytes}};
     clock_init(&cache->live, &pool->entries, offsetof(struct mr_body, place));
 }
@@ -307,7 +306,8 @@ static uint32_t free_number(struct cache_pool *pool, bool ends_with_put)
     return pool->fresh < pool->entries.end ? pool->fresh : 0;
 }
 
-/* Fixes what stays as long as the domain: threads read the slot offset of what they remember. */
+/* Sets the fields that stay as long as the domain: threads read the slot offset of entries that
+ * they remember. */
 static void take_fresh(struct cache_pool *pool, bool ends_with_put)
 {
     struct hmreg_mr *entry = cache_entry_at(pool, pool->fresh);
@@ -317,8 +317,8 @@ static void take_fresh(struct cache_pool *pool, bool ends_with_put)
     atomic_init(&entry->sequence, FIRST_SEQUENCE | (ends_with_put ? ENDS_WITH_PUT : 0));
 }
 
-/* Sets the entry's key. Of an entry that ends with its last put, threads that remember an earlier
- * use may read the range and the variant at this moment, before they find that the use is over. */
+/* Sets the entry's key. If the entry ends with its last put, threads that remember an earlier use
+ * may read the range and the variant now, before they find that the use is over. */
 static void set_key(struct hmreg_mr *entry, const struct cache_want *want)
 {
     __atomic_store_n(&entry->node.start, want->start, __ATOMIC_RELAXED);
@@ -359,8 +359,8 @@ struct hmreg_mr *cache_take_entry(struct cache *cache, const struct cache_want *
     return entry;
 }
 
-/* Adds an entry to the quarantine and returns the one that has been there longest, for reuse. NULL:
- * the quarantine is not full. */
+/* Adds an entry to the quarantine and returns the oldest one there, for reuse. NULL: the quarantine
+ * is not full. */
 static struct hmreg_mr *exchange(struct cache_pool *pool, struct hmreg_mr *entry)
 {
     struct cache_list *list = &pool->quarantine;
@@ -539,7 +539,7 @@ unsigned cache_entries(struct cache_pool *pool)
     return count;
 }
 
-/* Of a retired entry that is being deregistered the variant may be gone. */
+/* A retired entry that is being deregistered may have lost its variant. */
 static void describe_held(const struct cache_pool *pool, const struct hmreg_mr *entry,
                           struct cache_held *held)
 {

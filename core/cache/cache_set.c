@@ -102,7 +102,8 @@ struct cache *cache_set_at(struct cache_set *set, enum hmreg_iface iface, int de
                                    : first + (unsigned)device % set->devices[iface]];
 }
 
-/* Opens the caches of memory on no device, then one for each device whose runtime is present. */
+/* Opens the caches of memory on no device, then a cache for each device whose runtime is
+ * present. */
 static void open_caches(struct cache_set *set, const unsigned devices[HMREG_IFACE_COUNT])
 {
     const struct hmreg_domain *domain = set->domain;
@@ -117,8 +118,8 @@ static void open_caches(struct cache_set *set, const unsigned devices[HMREG_IFAC
             add_devices(set, iface, devices[iface]);
 }
 
-/* How many devices each iface has now, 0 if its runtime has not been started. Returns the most
- * caches that a set may come to need. */
+/* The number of devices of each iface, 0 if its runtime has not been started. Returns the most
+ * caches that a set may need later. */
 static unsigned count_caches(struct hmreg *lib, unsigned devices[HMREG_IFACE_COUNT])
 {
     unsigned most = HOST_CACHES;
@@ -264,7 +265,7 @@ void cache_set_unwatches(struct cache_set *set)
         atomic_store(&set->untidy, true);
 }
 
-/* Of a list each segment was watched by itself. */
+/* A list's segments are watched one by one. */
 static void unwatch(struct cache_set *set, const struct hmreg_mr *mr, const struct variant *variant)
 {
     size_t segments = variant ? variant->key.count : 0;
@@ -286,7 +287,7 @@ void cache_set_unwatch(struct cache_set *set, struct hmreg_mr *entry)
     entry_body(entry)->watched = false;
 }
 
-/* -EBUSY: to be repeated. Else it is over, and peers may have kept their access. */
+/* -EBUSY: try again. After other failures it is over, and peers may have kept their access. */
 static int deregister(struct cache_set *set, struct hmreg_mr *mr)
 {
     unsigned long long start = mr_start(mr), len = mr_len(mr);
@@ -336,13 +337,14 @@ void cache_set_free_entry(struct cache_set *set, struct hmreg_mr *entry)
 
 void cache_set_release(struct cache_set *set, struct hmreg_mr *entry)
 {
-    struct hmreg_mr *gone = cache_release(&set->pool, entry);
+    struct hmreg_mr *gone = cache_unpin(&set->pool, entry);
 
     if (gone)
         cache_set_free_entry(set, gone);
 }
 
-/* The reaper ends only if it finds no entry to be freed, after it has said so: reaper_runs(). */
+/* The reaper ends only if it finds no entry to free after it has cleared the flag of
+ * reaper_runs(). */
 void cache_set_leave_entry(struct cache_set *set, struct hmreg_mr *entry)
 {
     cache_leave(&set->pool, entry);
@@ -374,7 +376,7 @@ static void retry_busy(struct cache_set *set, unsigned limit)
             cache_set_free_entry(set, entry);
 }
 
-/* Without reaper_pause(): the reaper may be inside the fabric, and may not come back. */
+/* Without reaper_pause(): the reaper may be inside a fabric that does not return. */
 void cache_set_end_lost(struct hmreg_domain *domain)
 {
     struct cache_set *set = domain->caches;
@@ -486,9 +488,7 @@ static bool reap_some(struct cache_set *set)
     return any;
 }
 
-/* Each call is short. One barrier serves all that end of a cut, or many of them. True: more is
- * left.
- */
+/* Each call is short. One barrier serves many entries of a cut. True: more is left. */
 static bool on_reap(struct reaper_client *client)
 {
     struct cache_set *set = set_of_reaper(client);
@@ -525,7 +525,7 @@ static bool on_tidy(struct reaper_client *client)
     return false;
 }
 
-/* The last put of a region is not noticed that has columns of withdrawn members. */
+/* The last put of a region with columns of withdrawn members goes unnoticed. */
 static bool has_left(const struct cache_set *set)
 {
     return atomic_load(&set->pool.served) && group_has_left(set->domain);
@@ -576,7 +576,7 @@ static bool shed(struct reaper_client *client)
     return count;
 }
 
-/* Failures to start a thread cost more than a load, and seldom pass soon. */
+/* A failed start of a thread costs more than a load, and seldom passes soon. */
 static void serve_without_reaper(struct cache_set *set)
 {
     if (atomic_load(&set->joined) && reaper_runs()) /* another thread has started it since */
@@ -669,8 +669,8 @@ static bool evict_own(struct cache_set *set, struct cache *first, unsigned *visi
     return done;
 }
 
-/* Unpublishes one region of another domain, and leaves its deregistration to the reaper or to that
- * domain's own calls: its fabric may not be called on this thread (FI_THREAD_DOMAIN). The domain
+/* Unpublishes one region of another domain. Its deregistration is left to the reaper or to the
+ * domain's own calls, since this thread may not call its fabric (FI_THREAD_DOMAIN). The domain
  * cannot be closed meanwhile. */
 static bool visit(struct hmreg *lib, struct cache_set *set, unsigned *visits)
 {

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See cover.h. A runtime names one allocation at an address. Of virtual memory that is the segment
- * there, or the segments under a longer range; those on both sides are found by asking for the two
- * bytes at a border: of two segments that one range may span, a runtime describes both, and says
- * whether one dmabuf may contain them; of two allocations it refuses such a range.
+ * See cover.h. A runtime names one allocation at an address. For virtual memory it names the
+ * segment there, or the segments under a longer range. To find the neighbours, ask for the two
+ * bytes at a border. If one range may span both segments, a runtime describes both, and says
+ * whether one dmabuf may contain them. If they belong to two allocations, it refuses the range.
  */
 #include "core/cache/cover.h"
 
 #include "core/base/error.h"
 
-/* Widens [*start, *end) by what is mapped beyond a border of it. False: nothing, or other memory.
- */
+/* Widens [*start, *end) by the segment beyond one of its borders. False: none, or other memory. */
 static bool widen(const struct get *get, uint64_t border, uint64_t *start, uint64_t *end)
 {
     const struct resolved *found = get->found;
@@ -39,7 +38,7 @@ static bool is_allowed(const struct get *get, uint64_t len)
     return len <= most;
 }
 
-/* Is it more than was asked for? */
+/* Is it more than the get's range? */
 static bool fits(const struct get *get, uint64_t start, uint64_t end)
 {
     return is_allowed(get, end - start) && start <= get->start && end >= get->end &&

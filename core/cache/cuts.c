@@ -41,7 +41,7 @@ static void unpublish_entry(struct cache *cache, struct hmreg_mr *entry,
     work_count(1);
     if (change->unmapped && change->start <= node->start && node->end <= change->end)
         entry_body(entry)->unmapped = true;
-    /* A vendor may report more memory than what ends: those who hold the region keep it. */
+    /* A vendor may report more memory than has ended: holders keep the region. */
     if (change->source != CHANGE_VENDOR && touches(change, node))
         mr_revoke(entry);
     cache_unpublish_unlinked(cache, entry);
@@ -80,7 +80,7 @@ void cuts_unpublish(struct cache *cache, unsigned most)
 
 void cuts_unpublish_entry(struct cache *cache, struct hmreg_mr *entry)
 {
-    while (entry_body(entry)->state == CACHE_LIVE && cuts_have(cache, entry)) {
+    while (entry_body(entry)->state == CACHE_LIVE && cuts_contain(cache, entry)) {
         cuts_unpublish(cache, CACHE_BATCH);
         pthread_mutex_unlock(&cache->pool->lock);
         pthread_mutex_lock(&cache->pool->lock);
@@ -94,7 +94,7 @@ void cuts_unpublish_any(struct cache_pool *pool, unsigned most)
             most = unpublish_some(&pool->caches[c], &pool->caches[c].cuts[i], most);
 }
 
-/* False: too many cuts have entries left, of which this unpublishes some. */
+/* False: too many cuts have entries; unpublishes some of them. */
 static bool cut(struct cache *cache, const struct change *change)
 {
     struct cache_cut *free = cache->cuts;
@@ -115,24 +115,24 @@ static bool cut(struct cache *cache, const struct change *change)
 /* ---- a change --------------------------------------------------------------------------- */
 
 /* The threads that register these entries, one each, do not publish them. */
-static void mark_claims(struct cache *cache, const struct change *change)
+static void mark_pending(struct cache *cache, const struct change *change)
 {
     struct itree_node *node = NULL;
 
-    while ((node = itree_touching(&cache->claims, node, change->start, change->end)))
+    while ((node = itree_touching(&cache->pending, node, change->start, change->end)))
         if (touches(change, node))
             entry_body(entry_of(node))->changed = true;
 }
 
-/* Of the lists whose nodes the change touches, but none of whose segments, only so many are passed:
+/* A change may touch a list's node but none of its segments. Only so many such lists are spared:
  * the others are unpublished as well. */
 static bool apply_to(struct cache *cache, const struct change *change, unsigned *room)
 {
     struct itree_node *node = NULL;
     unsigned passed = 0;
 
-    if (cache->claims.root)
-        mark_claims(cache, change);
+    if (cache->pending.root)
+        mark_pending(cache, change);
     while ((node = itree_touching(&cache->tree, node, change->start, change->end))) {
         work_count(1);
         if (!touches(change, node) && passed++ < CACHE_PASSED)

@@ -118,7 +118,7 @@ static int check_closed(struct hmreg_domain *domain, unsigned owners)
     return held.count ? fail_held(&held) : 0;
 }
 
-/* The reaper holds a group's region while it ends what withdrawn members have left of it. */
+/* The reaper holds a group's region while it ends the registrations of withdrawn members. */
 static int check_unused(struct hmreg_domain *domain, unsigned owners)
 {
     struct reaper_client *reaper = &domain->caches->reaper;
@@ -138,12 +138,12 @@ static int check_reaper(const struct hmreg_domain *domain)
     if (!domain_is_lost(domain) || !atomic_load(&domain->caches->reaping))
         return 0;
     return hmreg_fail(-EBUSY,
-                      "the domain is lost (%s), and the fabric has not returned from deregistering "
-                      "a cached region, which began before: close the domain again later",
+                      "the domain is lost (%s), and an earlier call of the fabric, which "
+                      "deregisters a cached region, has not returned: close the domain again later",
                       domain->lost.why);
 }
 
-/* Waits for no device. */
+/* Does not wait for the device. */
 static int fail_lost_left(struct hmreg_domain *domain)
 {
     unsigned inside = atomic_load(&domain->undone.inside);
@@ -184,7 +184,7 @@ static int stop(struct hmreg_domain *domain, unsigned owners)
 static void end(struct hmreg_domain *domain)
 {
     undone_close(domain);
-    domain->ops.destroy(domain->self); /* first: peers on other threads may query the caches */
+    domain->ops.destroy(domain->self); /* done first: peers on other threads may query the caches */
     cache_set_free(domain->caches);
     keys_destroy(&domain->keys);
     pthread_mutex_destroy(&domain->lost.lock);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Eviction by the CLOCK algorithm (second chance): a hand visits the cache's live entries in a
- * circle. It passes an entry that was used since its last visit, or is pinned; it evicts the first
- * other one. So an entry is evicted only after a full turn of the hand in which no get used it.
- * Hits pay one store for that: threads set `used` in their pin slots, and the hand clears it.
+ * circle. It passes entries that were used since its last visit, or are pinned, and evicts the
+ * first other one. So an entry is evicted only after a full turn of the hand in which no get used
+ * it. Hits pay one store for that: threads set `used` in their pin slots, and the hand clears it.
  *
- * An entry is known to be idle once every thread has passed a barrier after the entry was withdrawn
- * from the threads' tables. Entries are withdrawn in batches, so that one barrier serves many
+ * To cool an entry is to make its sequence even: threads can no longer pin it through their tables.
+ * It is known to be idle once every thread has then passed a barrier. Entries are cooled in
+ * batches, so that one barrier serves many
  * misses. Until they are evicted they serve through the tree, and the next get that finds one there
  * makes it hot again.
  */
@@ -47,37 +48,37 @@ static void begin_turn(const struct cache_pool *pool, struct hmreg_mr *entry)
 }
 
 /* Takes a hot entry out of the threads' tables; it still serves through the tree. */
-static void withdraw(struct cache_search *search, struct hmreg_mr *entry)
+static void cool(struct cache_search *search, struct hmreg_mr *entry)
 {
     if (entry_is_hot(entry))
         entry_next_sequence(entry);
     search->barrier |= !entry_body(entry)->cold;
-    search->withdrawn[search->withdrawn_count].number = entry_number(entry);
-    search->withdrawn[search->withdrawn_count++].sequence = entry_sequence(entry);
+    search->cooled[search->cooled_count].number = entry_number(entry);
+    search->cooled[search->cooled_count++].sequence = entry_sequence(entry);
 }
 
-/* The hand stands at an entry that can be evicted, but is still in the threads' tables. The next
- * such entries are withdrawn with it, since finding out which threads pin them takes a system call.
- * The hand does not visit these: an entry used since the last visit keeps its second chance. */
-static void withdraw_batch(const struct cache *cache, struct cache_search *search)
+/* The hand stands at an entry that can be evicted, but is still in the threads' tables. Withdraws
+ * it with the next such entries, since finding out which threads pin them takes a system call. The
+ * hand does not visit the others: an entry used since the last visit keeps its second chance. */
+static void cool_batch(const struct cache *cache, struct cache_search *search)
 {
     uint32_t count = cache->live.count, limit = 1 + count / 8, number = cache->live.hand;
 
-    limit = limit < WITHDRAWN ? limit : WITHDRAWN;
-    search->withdrawn_count = 0;
-    for (uint32_t i = 0; i < count && i < PASSES && search->withdrawn_count < limit; i++) {
+    limit = limit < COOLED_MOST ? limit : COOLED_MOST;
+    search->cooled_count = 0;
+    for (uint32_t i = 0; i < count && i < PASSES && search->cooled_count < limit; i++) {
         struct hmreg_mr *entry = cache_entry_at(cache->pool, number);
 
         number = clock_next(&cache->live, number);
         take_visit(search);
         if (!entry_body(entry)->cold && !was_used(cache->pool, entry) &&
             entry_is_idle(cache->pool, entry))
-            withdraw(search, entry);
+            cool(search, entry);
     }
 }
 
-/* The entries that a search passes before it gives up: two turns of the hand, and if it is bounded
- * half as many as the fruitless one before it. */
+/* The entries that a search passes before it gives up: two turns of the hand; a bounded one after a
+ * fruitless search, half as many as that. */
 static uint64_t most_passed(const struct cache *cache, const struct cache_search *search)
 {
     uint64_t turns = 2 * cache->used.regions, most = CACHE_VISITS >> cache->fruitless;
@@ -90,8 +91,8 @@ static bool helps(const struct cache_need *need, const struct hmreg_mr *entry)
     return !need || !need->helps || need->helps(entry, need->context);
 }
 
-/* Moves the hand to an entry that can be evicted: cold, idle, and out of second chances. *passes:
- * how many more entries may be passed under this hold of the lock. */
+/* Moves the hand to an entry that can be evicted: cold, idle, and without a second chance. *passes:
+ * how many more entries it may pass under this hold of the lock. */
 static enum cache_room find_victim(struct cache *cache, struct cache_search *search,
                                    unsigned *passes, struct hmreg_mr **out)
 {
@@ -106,7 +107,7 @@ static enum cache_room find_victim(struct cache *cache, struct cache_search *sea
             cache->fruitless = 0;
             if (entry_body(entry)->cold)
                 return CACHE_ROOM;
-            withdraw_batch(cache, search);
+            cool_batch(cache, search);
             return CACHE_ROOM_LATER;
         }
         if (!(*passes)--)
@@ -119,22 +120,22 @@ static enum cache_room find_victim(struct cache *cache, struct cache_search *sea
     return CACHE_NO_ROOM;
 }
 
-void cache_finish_withdrawal(struct cache_pool *pool, struct cache_search *search)
+void cache_finish_cooling(struct cache_pool *pool, struct cache_search *search)
 {
-    if (!search->withdrawn_count)
+    if (!search->cooled_count)
         return;
     if (search->barrier)
         thread_cache_barrier(&pool->thread_caches);
     pthread_mutex_lock(&pool->lock);
-    for (unsigned i = 0; i < search->withdrawn_count; i++) {
-        struct hmreg_mr *entry = cache_entry_at(pool, search->withdrawn[i].number);
+    for (unsigned i = 0; i < search->cooled_count; i++) {
+        struct hmreg_mr *entry = cache_entry_at(pool, search->cooled[i].number);
 
         if (entry_body(entry)->state == CACHE_LIVE &&
-            entry_sequence(entry) == search->withdrawn[i].sequence)
+            entry_sequence(entry) == search->cooled[i].sequence)
             entry_body(entry)->cold = true;
     }
     pthread_mutex_unlock(&pool->lock);
-    search->withdrawn_count = 0;
+    search->cooled_count = 0;
     search->barrier = false;
 }
 
@@ -218,7 +219,7 @@ enum cache_room cache_make_room(struct cache *cache, uint64_t bytes, struct cach
     }
     if (fits(&left, &cache->limit, bytes))
         return CACHE_ROOM;
-    if (cuts_are_left(cache)) /* the hand would meet entries that are in no tree */
+    if (cuts_are_left(cache)) /* the hand would meet cut entries */
         return CACHE_NO_ROOM;
     victims.count = 0;
     room = collect(cache, bytes, search, &victims, &left);
@@ -274,7 +275,7 @@ unsigned cache_evict(struct cache *cache, unsigned count, const struct cache_nee
     while (done < count && room != CACHE_NO_ROOM) {
         room = evict_one(cache, &search, &sum);
         done += room == CACHE_ROOM;
-        cache_finish_withdrawal(cache->pool, &search);
+        cache_finish_cooling(cache->pool, &search);
     }
     if (visits)
         *visits = search.visits;
@@ -316,7 +317,7 @@ uint64_t cache_idle_bytes(struct cache *cache, const struct cache_need *need, ui
 
 /* ---- room in advance --------------------------------------------------------------------- */
 
-/* Is the wanted region still without room, but can have it? *look: it is not known yet. */
+/* Does the wanted region still lack room that eviction could make? *look: not known yet. */
 static bool is_worth_it(struct cache *cache, bool *look)
 {
     struct cache_use left = cache->used;
@@ -352,14 +353,14 @@ bool cache_make_wanted(struct cache_pool *pool)
         return false;
     for (unsigned i = 0; i < atomic_load(&pool->known_caches) && !more; i++)
         more = make_wanted(&pool->caches[i]);
-    if (!more) /* a get that comes just now has no room again, and asks again */
+    if (!more) /* a concurrent get finds no room again, and asks again */
         atomic_store(&pool->wanting, false);
     return more;
 }
 
 /* ---- emptying all caches --------------------------------------------------------------- */
 
-/* only: NULL: of any cache. */
+/* only: the cache; NULL: any. */
 static bool is_live_of(const struct mr_body *body, const struct cache *only)
 {
     return body->state == CACHE_LIVE && (!only || body->cache == only->index);
@@ -367,7 +368,7 @@ static bool is_live_of(const struct mr_body *body, const struct cache *only)
 
 /* One hold of the lock for the entries from number *next on, which it advances. False: none is
  * left. */
-static bool withdraw_some(struct cache_pool *pool, const struct cache *only, uint32_t *next)
+static bool cool_some(struct cache_pool *pool, const struct cache *only, uint32_t *next)
 {
     uint32_t end = *next + CACHE_PASSED;
     bool more;
@@ -380,7 +381,7 @@ static bool withdraw_some(struct cache_pool *pool, const struct cache *only, uin
             continue;
         if (entry_is_hot(entry))
             entry_next_sequence(entry);
-        entry_body(entry)->withdrawn = true;
+        entry_body(entry)->cooled = true;
     }
     more = *next < pool->fresh;
     pthread_mutex_unlock(&pool->lock);
@@ -395,10 +396,10 @@ static bool retire_if_idle(struct cache_pool *pool, const struct cache *only,
 
     if (!is_live_of(body, only))
         return false;
-    if (body->withdrawn)
+    if (body->cooled)
         body->cold = true;
-    body->withdrawn = false;
-    if (!body->cold || !entry_is_idle(pool, entry) || cuts_have(entry_cache(pool, entry), entry))
+    body->cooled = false;
+    if (!body->cold || !entry_is_idle(pool, entry) || cuts_contain(entry_cache(pool, entry), entry))
         return false;
     cache_retire(entry_cache(pool, entry), entry);
     return true;
@@ -420,15 +421,15 @@ static bool retire_some_idle(struct cache_pool *pool, const struct cache *only, 
     return more;
 }
 
-/* One barrier for all of them, since it may take a millisecond. Of two that empty the caches at the
- * same time, one could take the other's marks for its own. */
+/* One barrier for all of them, since it may take a millisecond. Two threads that empty the caches
+ * at one time could mistake each other's marks for their own. */
 unsigned cache_empty(struct cache_pool *pool, const struct cache *only)
 {
-    uint32_t withdrawn = STABLE_ARRAY_FIRST, retired = STABLE_ARRAY_FIRST;
+    uint32_t cooled = STABLE_ARRAY_FIRST, retired = STABLE_ARRAY_FIRST;
     unsigned count = 0;
 
     pthread_mutex_lock(&pool->emptying);
-    while (withdraw_some(pool, only, &withdrawn))
+    while (cool_some(pool, only, &cooled))
         ;
     thread_cache_barrier(&pool->thread_caches);
     while (retire_some_idle(pool, only, &retired, &count))

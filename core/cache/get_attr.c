@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * hmreg_mr_get_attr(): a get with the attributes of hmreg_mr_regattr(). Attributes that are part of
- * the key are its variant (variant.h). A get without any is served as hmreg_mr_get() is. A list of
- * segments or ranges is part of the key too: only a get of the same list has its variant.
+ * hmreg_mr_get_attr(): a get with the attributes of hmreg_mr_regattr(). The attributes that are
+ * part of the key form its variant (variant.h). A get without such attributes is served as
+ * hmreg_mr_get(). A list of segments or ranges is part of the key too: only a get of an equal list
+ * has its variant.
  */
 #include "core/base/error.h"
 #include "core/base/failure.h"
@@ -22,7 +23,7 @@ static bool is_list(const struct attributes *attributes)
     return attributes_of_segments(attributes) || attributes->request.count > 1;
 }
 
-/* Checks what hmreg_mr_regattr() accepts and a cached region cannot have. */
+/* Refuses attributes that hmreg_mr_regattr() accepts but a cached region cannot have. */
 static int check_cacheable(const struct attributes *attributes, uint64_t flags)
 {
     const struct hmreg_mr_attr *attr = &attributes->attr;
@@ -102,7 +103,7 @@ static int get_of_variant(struct hmreg_domain *domain, const struct request *req
     return rc;
 }
 
-/* A flag that says what the domain does without it is no part of the key. */
+/* A flag that repeats the domain's default is not part of the key. */
 static uint64_t key_flags(const struct hmreg_domain *domain, uint64_t flags)
 {
     uint64_t usual = domain->flags & HMREG_DOMAIN_SINGLE ? HMREG_REG_SINGLE : HMREG_REG_PARTS;
@@ -117,7 +118,7 @@ static enum hmreg_policy policy_of(const struct hmreg_domain *domain, const stru
     return own->attr.policy ? own->attr.policy : domain->policy;
 }
 
-/* A trusted claim that no variant has is not made again by each hit, but checked by each get. */
+/* Each get checks a trusted claim that no variant has; hits do not repeat it. */
 static int get_range(struct hmreg_domain *domain, struct attributes *own, uint64_t flags,
                      bool cover, struct hmreg_mr **mr)
 {
@@ -205,7 +206,7 @@ static __attribute__((noinline)) int get_unusual(struct hmreg_domain *domain,
 
 /* ---- usual attributes -------------------------------------------------------------------- */
 
-/* The first and the last word that is not set of usual attributes, without the claim. */
+/* The first and the last word of the attributes, without the claim, that usual gets leave 0. */
 #define FIRST     offsetof(struct hmreg_mr_attr, auth_key_size)
 #define CLAIM     offsetof(struct hmreg_mr_attr, claim_iface)
 #define AFTER     offsetof(struct hmreg_mr_attr, dmabuf)
@@ -218,7 +219,7 @@ _Static_assert(FIRST == offsetof(struct hmreg_mr_attr, context) + sizeof(void *)
                    sizeof(struct hmreg_mr_attr) % sizeof(uint64_t) == 0,
                "all fields but iov, access, context, claim and policy are in runs of words");
 
-/* The words of [from, to), by or. */
+/* All words of [from, to), joined by or. */
 static inline uint64_t words(const struct hmreg_mr_attr *attr, size_t from, size_t to)
 {
     uint64_t any = 0, word;
@@ -231,8 +232,8 @@ static inline uint64_t words(const struct hmreg_mr_attr *attr, size_t from, size
 }
 
 /* Do the attributes say no more than the arguments of hmreg_mr_get(), a claim that no variant has,
- * and a policy? The context is only a miss's. Every byte of the others is compared, so of fields
- * that are added, too. */
+ * and a policy? Only a miss uses the context. Every byte of the other fields is compared, also of
+ * fields added later. */
 static bool is_usual(const struct hmreg_mr_attr *attr)
 {
     if (attr->size != sizeof(*attr) || attr->iov_count != 1 || !attr->iov ||

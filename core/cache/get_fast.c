@@ -9,7 +9,7 @@
  * The order is: pin; read the gate's state; read the entry's sequence. A thread that retires an
  * entry makes its sequence even, passes a barrier in every thread, and adds up the pins. So either
  * the sum includes this pin, or this thread sees the new sequence. The state is read before the
- * sequence, since the gate is shut from before the memory changes until the sequences are even.
+ * sequence, since the gate shuts before the memory changes, and opens after the sequences are even.
  * tests/model/protocol/hit.pml models this: other threads see this thread's pins in order, and at
  * its next fence at the latest.
  */
@@ -46,7 +46,7 @@ static inline void mark_used(struct pin_slot *pin_slot)
     atomic_store_explicit(&pin_slot->used, 1, memory_order_relaxed);
 }
 
-/* False where [addr, addr + len) is empty or wraps: then its last byte lies before the first. */
+/* False if [addr, addr + len) is empty or wraps: then its last byte precedes its first. */
 static inline bool contains(const struct hmreg_mr *mr, uint64_t addr, uint64_t len)
 {
     uint64_t last = addr + len - 1;
@@ -69,9 +69,9 @@ static inline unsigned state_of(const struct thread_cache *tcache)
 
 /* ---- put -------------------------------------------------------------------------------- */
 
-/* The thread has removed a pin, which may have been the last, of an entry whose sequence is even.
- * It may deregister the entry, and the application's callback for that may change the view.
- * at_once: it leaves that to others. */
+/* Call after the thread has removed a pin, perhaps the last, of an entry whose sequence is even.
+ * May deregister the entry, and the application's callback may then change the view. at_once:
+ * leaves that to other threads. */
 static noinline void unpinned_last(const struct thread_cache *tcache, struct hmreg_mr *mr,
                                    bool at_once)
 {
@@ -85,7 +85,7 @@ static noinline void unpinned_last(const struct thread_cache *tcache, struct hmr
         return;
     if (!at_once)
         cache_set_reap(set);
-    gone = cache_released(&set->pool, mr);
+    gone = cache_collect_unpinned(&set->pool, mr);
     if (gone && at_once)
         cache_set_leave_entry(set, gone);
     else if (gone)
@@ -104,13 +104,13 @@ static inline void unpin(const struct thread_cache *tcache, struct pin_slot *pin
         unpinned_last(tcache, mr, at_once);
 }
 
-/* A get's pin slot of an entry that ends with its last put means nothing; it was a holder. */
+/* For an entry that ends with its last put, the pin slot means nothing: the get was a holder. */
 static void leave_holders(struct cache_set *set, struct hmreg_mr *mr)
 {
     if (!process_is(set->domain->lib->epoch) || !holders_leave(entry_holders(mr)))
         return;
     cache_set_reap(set);
-    cache_set_free_entry(set, cache_left(&set->pool, mr));
+    cache_set_free_entry(set, cache_retire_last_put(&set->pool, mr));
 }
 
 static noinline void put_last(const struct thread_cache *tcache, struct hmreg_mr *mr)
@@ -121,7 +121,7 @@ static noinline void put_last(const struct thread_cache *tcache, struct hmreg_mr
         unpinned_last(tcache, mr, false);
 }
 
-/* For a thread that has no pin slot for the entry yet, or has to fence. */
+/* For a thread without a pin slot for the entry, or one that must fence. */
 static noinline void put_out_of_line(struct hmreg_mr *mr)
 {
     struct cache_set *set;
@@ -162,8 +162,8 @@ void hmreg_mr_put(struct hmreg_mr *mr)
         put_last(view->tcache, mr);
 }
 
-/* Of an entry that serves gets: the put may find out that it has just ceased to, but then leaves
- * it. */
+/* For an entry that serves gets: if the put finds that it has just stopped serving, it leaves it to
+ * other threads. */
 int hmreg_mr_try_put(struct hmreg_mr *mr)
 {
     const struct tls_view *view;
@@ -193,18 +193,18 @@ static bool serves(const struct thread_cache *tcache, const struct pin_slot *pin
     return !(tcache->exact || pin_slot->whole) || (!offset && len == size);
 }
 
-/* By this state of the gate, can no change that the domain has not read yet concern this entry?
- * Events being read from the kernel, and counts, concern memory that the monitor watches; changes
- * in the queue may concern any. The sequence must be read after the state: one that was read before
- * may be from before a drain that has opened the gate since. */
+/* By this state of the gate, can no unread change concern this entry? Events being read from the
+ * kernel, and counts, concern memory that the monitor watches; changes in the queue may concern
+ * any. Read the sequence after the state: an earlier value may be from before a drain that has
+ * opened the gate since. */
 static bool changes_are_read(unsigned state, const struct hmreg_mr *mr)
 {
     return (state & (GATE_LIVE | GATE_LOST)) == GATE_LIVE && !(state & GATE_QUEUED) &&
            !((state & GATE_CHANGES) && entry_body(mr)->monitored);
 }
 
-/* Is the entry the memory that the get claims? Performs the checks that the entry needs at each
- * hit, which may take long. An entry that fails them is unpublished. */
+/* Is the entry's memory what the get claims? Performs the checks that the entry needs at each hit,
+ * which may take long. Unpublishes an entry that fails them. */
 static bool entry_is_valid(const struct thread_cache *tcache, struct hmreg_mr *mr,
                            uint32_t sequence, const struct cache_want *want)
 {
@@ -223,7 +223,7 @@ static bool entry_is_valid(const struct thread_cache *tcache, struct hmreg_mr *m
     return false;
 }
 
-/* Has the entry still the sequence, and does it serve? Called with the gate's state read before. */
+/* Has the entry still the sequence, and does it serve? The gate's state was read before. */
 static bool is_served(const struct thread_cache *tcache, const struct pin_slot *pin_slot,
                       const struct hmreg_mr *mr, uint32_t sequence, const struct cache_want *want)
 {
@@ -237,7 +237,7 @@ static bool is_open(unsigned state)
     return (state & (GATE_LIVE | GATE_LOST | GATE_CHANGES)) == GATE_LIVE;
 }
 
-/* Tries a pinned entry, which had the sequence before. If it does not serve, it is unpinned. */
+/* Tries a pinned entry, which had the sequence before. Unpins it if it does not serve. */
 static bool try_pinned(struct thread_cache *tcache, struct hmreg_mr *mr, struct pin_slot *pin_slot,
                        uint32_t sequence, const struct cache_want *want, bool *go_on)
 {
@@ -260,8 +260,8 @@ static bool try_pinned(struct thread_cache *tcache, struct hmreg_mr *mr, struct 
     return served;
 }
 
-/* The same for an entry that ends with its last put: the thread looks whether the entry serves, and
- * then becomes a holder if the entry still has the use in which it did. */
+/* Likewise for an entry that ends with its last put: checks that the entry serves, then becomes a
+ * holder if the entry still has that use. */
 static bool try_joining(struct thread_cache *tcache, struct hmreg_mr *mr,
                         const struct pin_slot *pin_slot, uint32_t sequence,
                         const struct cache_want *want, bool *go_on)
@@ -271,7 +271,7 @@ static bool try_joining(struct thread_cache *tcache, struct hmreg_mr *mr,
     *go_on = is_open(state_of(tcache));
     if (!*go_on || !is_served(tcache, pin_slot, mr, sequence | ENDS_WITH_PUT, want))
         return false;
-    *go_on = false; /* what follows may change the table */
+    *go_on = false; /* the calls below may change the table */
     if (!holders_join(entry_holders(mr), sequence))
         return false;
     if (entry_is_valid(tcache, mr, sequence | ENDS_WITH_PUT, want))
@@ -280,8 +280,8 @@ static bool try_joining(struct thread_cache *tcache, struct hmreg_mr *mr,
     return false;
 }
 
-/* The sequence of an entry that the thread remembers, if its region grants the wanted rights. 0: it
- * does not. */
+/* The sequence of an entry that the thread remembers; 0: its region does not grant the wanted
+ * rights. */
 static uint32_t remembered(const struct thread_cache *tcache, const struct pin_slot *pin_slot,
                            const struct cache_want *want)
 {
@@ -296,8 +296,9 @@ static uint32_t remembered(const struct thread_cache *tcache, const struct pin_s
     return pin_slot->check & ~(uint32_t)THREAD_CACHE_NO_SEQUENCE;
 }
 
-/* Tries the entry that a slot names. NULL: it does not serve. *go_on: set to whether another may.
- * Leaving an entry that ends with its last put may deregister it: none serves at once. */
+/* Tries the entry that a slot names. NULL: it does not serve. *go_on: whether another entry may.
+ * Leaving an entry that ends with its last put may deregister it, so no other entry serves at
+ * once. */
 static struct hmreg_mr *try_entry(struct thread_cache *tcache, uint32_t slot,
                                   const struct cache_want *want, bool *go_on)
 {
@@ -323,7 +324,7 @@ static struct hmreg_mr *try_entry(struct thread_cache *tcache, uint32_t slot,
     return mr;
 }
 
-/* The slot `distance` after the first of a request's. 0: the search ends before it. Searched by
+/* The slot at `distance` from a request's first. 0: the search ends before it. Searches by
  * distance, since an unpin may change the table. */
 static uint32_t slot_at_distance(const struct thread_cache *tcache, uint64_t addr,
                                  unsigned distance)
@@ -383,7 +384,7 @@ struct hmreg_mr *get_remembered(struct hmreg_domain *domain, const struct cache_
     return tcache ? find_remembered(tcache, want) : NULL;
 }
 
-/* The calling thread's; in the child of a fork NULL. */
+/* The calling thread's cache; in the child of a fork NULL. */
 static struct thread_cache *find_tcache(struct hmreg_domain *domain)
 {
     return process_is(domain->lib->epoch) ? thread_cache_find(&domain->caches->pool.thread_caches)
@@ -393,7 +394,7 @@ static struct thread_cache *find_tcache(struct hmreg_domain *domain)
 _Static_assert(HMREG_GET_HOST == THREAD_CACHE_VARIED,
                "the flag makes pin_first() match what serves trusted claims, and nothing else");
 
-/* tcache: the thread's, if it is known. access: with HMREG_GET_HOST or without. */
+/* tcache: the thread's, if known. access: with HMREG_GET_HOST or without. */
 static noinline int get_out_of_line(struct thread_cache *tcache, struct hmreg_domain *domain,
                                     const void *addr, size_t len, uint64_t access,
                                     struct hmreg_mr **out)
@@ -431,8 +432,8 @@ static noinline int get_unpinned(struct thread_cache *tcache, struct hmreg_domai
 
 /* ---- get -------------------------------------------------------------------------------- */
 
-/* Pins the entry that the thread's table has first for the address. marks: what its pin slot may
- * have besides. False: it does not serve at once, or the slot is free and *mr is entry 0, which
+/* Pins the entry that the thread's table has first for the address. marks: the marks that its pin
+ * slot may have. False: it does not serve at once, or the slot is free and *mr is entry 0, which
  * contains no range. */
 static inline bool pin_first(const struct tls_view *view, uint64_t addr, uint64_t len,
                              uint64_t access, uint32_t marks, struct hmreg_mr **mr,
@@ -463,8 +464,8 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
     const struct tls_view *view;
     struct pin_slot *pin_slot;
 
-    /* Fast check that neither is NULL: pointers without a common bit, which are rare, also take the
-     * out-of-line path. Bits that are no access rights would be taken for bits of a sequence. */
+    /* A fast check that neither is NULL: rare pointers without a common bit also take the
+     * out-of-line path. Bits that are no access rights would pass for bits of a sequence. */
     if (unlikely(!((uintptr_t)domain & (uintptr_t)out)) ||
         unlikely(access & ~(HMREG_ACCESS_ALL | HMREG_GET_HOST)))
         return get_out_of_line(NULL, domain, addr, len, access, out);
@@ -485,7 +486,8 @@ static noinline bool is_as_claimed(const struct hmreg_mr *mr, const struct hmreg
     return entry_is_claimed(mr, &claim);
 }
 
-/* Does an entry without a variant suit the claim? Those of the system's cache are its memory. */
+/* Does an entry without a variant fit the claim? Entries of the system's cache are system
+ * memory. */
 static inline bool suits_claim(const struct hmreg_mr *mr, const struct pin_slot *pin_slot,
                                const struct hmreg_mr_attr *attr)
 {
@@ -503,7 +505,7 @@ static noinline struct hmreg_mr *unpin_first(const struct tls_view *view, struct
     return NULL;
 }
 
-/* A hot entry that has the mark VARIED and no other was made by a trusted claim. */
+/* A hot entry with the mark VARIED and no other was registered by a trusted claim. */
 struct hmreg_mr *get_hit(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr)
 {
     const struct tls_view *view = tls_view_of(domain->serial);
@@ -523,7 +525,7 @@ struct hmreg_mr *get_hit(struct hmreg_domain *domain, const struct hmreg_mr_attr
 
 /* ---- get, at once ----------------------------------------------------------------------- */
 
-/* In the thread's table, as find_remembered(), but reads no changes. */
+/* Searches the thread's table, as find_remembered(), but reads no changes. */
 static noinline int try_out_of_line(struct thread_cache *tcache, struct hmreg_domain *domain,
                                     const void *addr, size_t len, uint64_t access,
                                     struct hmreg_mr **out)
@@ -546,8 +548,8 @@ static noinline int try_out_of_line(struct thread_cache *tcache, struct hmreg_do
     return 0;
 }
 
-/* Does the entry that the thread's table has first for the address look as it remembers it? To pin
- * one that has ended would be to look whether that pin was the last, under the lock. */
+/* Is the table's first entry for the address as the thread remembers it? A thread that pinned an
+ * ended entry would have to check under the lock whether its pin was the last. */
 static inline bool first_matches(const struct tls_view *view, uint64_t addr, uint64_t access)
 {
     uint32_t slot =

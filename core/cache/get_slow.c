@@ -2,13 +2,13 @@
  *
  * The slow path of a get, for requests that the thread's table does not serve; docs/cache.md has a
  * diagram. It searches the caches for an entry that contains the range, and makes sure that the
- * entry is still valid; only a miss asks what the memory is and registers it.
+ * entry is still valid. Only a miss resolves the memory and registers it.
  *
  * Never stale. Host memory: an entry is watched before the memory is registered, and published only
  * if nothing has changed since; a get that finds an entry first settles: it waits until every
- * change that has happened has reached the caches. Device memory: the identity is taken before
- * registration, compared after it, and checked again at every hit, over the whole entry. Memory
- * that can be neither watched nor identified is registered and not cached.
+ * earlier change has reached the caches. Device memory: the identity is taken before registration,
+ * compared after it, and checked again at every hit, over the whole entry. Memory that can be
+ * neither watched nor identified is registered and not cached.
  *
  * All slow work is done here, with no lock held: calls to vendors and fabrics, the monitor's system
  * calls, allocation.
@@ -30,17 +30,17 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A get is served uncached after this many of its own registrations were discarded since their
- * memory changed meanwhile, or after this many rounds without result. */
+/* A get is served uncached after so many of its registrations were discarded because their memory
+ * changed meanwhile, or after so many rounds without result. */
 #define MAX_DISCARDED 2
 #define MAX_ROUNDS    16
-/* A get stops making room after this many searches in which other threads used every candidate
- * again at once. */
+/* A get stops making room after so many searches in which other threads immediately reused every
+ * candidate. */
 #define MAX_SEARCHES 16
 /* A get evicts no more regions than this for the limit of all caches together. */
 #define MAX_SQUEEZED 64
 
-/* The round had no result: start another one. */
+/* The round had no result: start another. */
 #define AGAIN 1
 
 /* ---- the thread's table ----------------------------------------------------------------- */
@@ -127,32 +127,32 @@ static bool settle(struct get *get)
 }
 
 /* Searches the devices' caches first, which need not wait for the kernel's events on host memory.
- * *sure: host memory may be cached. */
-static struct hmreg_mr *find_anywhere(struct get *get, bool *sure)
+ * *host_cacheable: host memory may be cached. */
+static struct hmreg_mr *find_anywhere(struct get *get, bool *host_cacheable)
 {
     struct hmreg_mr *entry;
 
-    *sure = get->read;
+    *host_cacheable = get->read;
     if (!get->read)
         return NULL;
     entry = find_among(get, HOST_CACHES, cache_set_count(get->set));
     if (entry)
         return entry;
-    *sure = settle(get);
-    return *sure ? find_among(get, 0, HOST_CACHES) : NULL;
+    *host_cacheable = settle(get);
+    return *host_cacheable ? find_among(get, 0, HOST_CACHES) : NULL;
 }
 
 /* ---- registering ------------------------------------------------------------------------ */
 
-/* A get that can do with less does not make others give way: it can register exactly its range, or
- * end its own discarded registration. */
+/* A get with an alternative does not evict others: it can register exactly its range, or end its
+ * own discarded registration. */
 static bool is_modest(const struct get *get)
 {
     return get->covers || get->discarded;
 }
 
-/* Of one range. A longer range than the fabric registers at once has the longest pieces: each is
- * one more key for local operations. */
+/* For one range. If it is too long for one registration, its pieces are as long as possible: each
+ * is one more key for local operations. */
 static int fill_range(struct get *get, struct hmreg_mr *entry)
 {
     uint64_t max_len = get->domain->caps.max_len;
@@ -256,8 +256,8 @@ static int create(struct get *get, struct hmreg_mr *entry)
     return rc;
 }
 
-/* Pinned host memory belongs to a device in name only: the kernel's events are applied to the
- * host's caches, so its entries must be there. */
+/* Pinned host memory belongs to a device in name only: the kernel's events apply to the host's
+ * caches, so its entries must be there. */
 static struct cache *cache_for(struct get *get)
 {
     if (get->found->iface >= HMREG_IFACE_COUNT)
@@ -288,7 +288,7 @@ static void count_uncached(struct cache *cache, enum stats_count cause)
 }
 
 /* Registers a region that no other get will find; its put deregisters it. cause: STATS_UNCACHED_*,
- * or STATS_UNCACHED for any other. */
+ * or STATS_UNCACHED for other causes. */
 static int get_uncached(struct get *get, struct hmreg_mr *entry, enum stats_count cause,
                         struct hmreg_mr **out)
 {
@@ -321,9 +321,10 @@ static int register_uncached(struct get *get, enum stats_count cause, struct hmr
 static enum cache_publish publish(struct get *get, struct cache *cache, struct hmreg_mr *entry,
                                   struct cache_search *search)
 {
-    bool same_identity = notice_identity_is_valid(get), sure = notice_is_identity_sure(get, entry);
+    bool same_identity = notice_identity_is_valid(get);
+    bool unique = notice_identity_is_unique(get, entry);
 
-    for (unsigned interrupted = 0, squeezed = 0; sure && interrupted < MAX_SEARCHES;) {
+    for (unsigned interrupted = 0, squeezed = 0; unique && interrupted < MAX_SEARCHES;) {
         enum cache_publish result;
 
         monitor_collect(get->set->monitor); /* registering for writing copies shared pages */
@@ -336,16 +337,16 @@ static enum cache_publish publish(struct get *get, struct cache *cache, struct h
                 break;
             search->evicted++;
         } else if (result == CACHE_INTERRUPTED) {
-            interrupted = search->advanced ? 0 : interrupted + (search->withdrawn_count != 0);
+            interrupted = search->advanced ? 0 : interrupted + (search->cooled_count != 0);
             search->advanced = false;
-            cache_finish_withdrawal(cache->pool, search);
+            cache_finish_cooling(cache->pool, search);
         } else if (result != CACHE_OUTDATED) {
             return result;
         } else if (variant_complete(entry, false)) {
             break;
         }
     }
-    cache_retire_claim(cache, entry, true);
+    cache_retire_reserved(cache, entry, true);
     fill_up(get, entry);
     return CACHE_ROOMLESS;
 }
@@ -383,13 +384,13 @@ static int finish(struct get *get, struct hmreg_mr *entry, struct hmreg_mr **out
     return 0;
 }
 
-/* The entry is pending, and claimed by this thread. No thread is started meanwhile: libc starts one
- * under the dynamic linker's locks, whose holder may wait for the entry (a get in a resolver of an
- * IFUNC). */
+/* This thread has reserved the entry, which is pending. No thread is started meanwhile: libc starts
+ * one under the dynamic linker's locks, whose holder may wait for the entry (a get in a resolver of
+ * an IFUNC). */
 static int register_claimed(struct get *get, struct hmreg_mr *entry, struct hmreg_mr **out)
 {
     struct cache *cache = cache_of(get, entry);
-    bool noticed = notice_changes(get, entry);
+    bool noticed = notice_watch_entry(get, entry);
     int rc = noticed ? create(get, entry) : 0;
 
     if (noticed && !rc) {
@@ -397,7 +398,7 @@ static int register_claimed(struct get *get, struct hmreg_mr *entry, struct hmre
             mr_ext(entry)->asks_why = get->asks_why;
         return finish(get, entry, out);
     }
-    cache_retire_claim(cache, entry, false);
+    cache_retire_reserved(cache, entry, false);
     notice_undo(get);
     cache_set_release(get->set, entry);
     cache_set_serve_untidy(get->set);
@@ -433,8 +434,8 @@ static int miss(struct get *get, struct hmreg_mr **out)
 
     notice_prepare(get);
     for (;;) {
-        switch (cache_claim(cache, &get->want, get->found->iface, get->tcache, &entry)) {
-        case CACHE_CLAIMED:
+        switch (cache_reserve(cache, &get->want, get->found->iface, get->tcache, &entry)) {
+        case CACHE_RESERVED:
             return register_claimed(get, entry, out);
         case CACHE_SERVED:
             return share(get, entry, out);
@@ -480,8 +481,8 @@ static int resolve_request(struct get *get)
     return rc && check_awake(get) ? -EAGAIN : rc;
 }
 
-/* Gets a region of more than was asked for. Where it fails, one of exactly the range may not, so
- * the thread's last error is kept. */
+/* Gets a region of more than the get's range. If it fails, registering exactly the range may
+ * succeed, so it keeps the thread's last error. */
 static int get_covering(struct get *get, const struct iovec *whole, struct hmreg_mr **out)
 {
     struct request request = *get->request;
@@ -499,7 +500,7 @@ static int get_covering(struct get *get, const struct iovec *whole, struct hmreg
     wide.covers = true;
     hmreg_error_guard(&guard);
     rc = resolve_request(&wide);
-    rc = rc || notice_can(&wide, true) ? rc : -EOPNOTSUPP;
+    rc = rc || notice_may_cache(&wide, true) ? rc : -EOPNOTSUPP;
     rc = rc ? rc : miss(&wide, out);
     hmreg_error_unguard(&guard, true);
     get->discarded = wide.discarded;
@@ -521,9 +522,9 @@ static int miss_covering(struct get *get, struct hmreg_mr **out)
     return miss(get, out);
 }
 
-/* Neither a runtime nor the monitor will be asked, and to claim an entry searches for one that
- * serves: a search before would find no more. */
-static bool claims_at_once(const struct get *get)
+/* Neither a runtime nor the monitor will be asked, and cache_reserve() searches for one that
+ * serves: an earlier search would find no more. */
+static bool reserves_at_once(const struct get *get)
 {
     return get->want.claim && get->want.claim->trusted &&
            get->want.policy == HMREG_POLICY_LAST_PUT &&
@@ -533,12 +534,12 @@ static bool claims_at_once(const struct get *get)
 static int get_round(struct get *get, struct hmreg_mr **out)
 {
     struct hmreg_mr *entry;
-    bool sure = false;
+    bool host_cacheable = false;
     int rc;
 
     get->settled = false;
     get->read = cache_drain(&get->set->pool); /* notices may concern device memory */
-    entry = claims_at_once(get) ? NULL : find_anywhere(get, &sure);
+    entry = reserves_at_once(get) ? NULL : find_anywhere(get, &host_cacheable);
     if (entry) {
         *out = entry;
         return 0;
@@ -549,7 +550,7 @@ static int get_round(struct get *get, struct hmreg_mr **out)
         return rc;
     get->want.policy = notice_policy(get);
     get->want.whole = notice_is_whole(get);
-    if (get->read && notice_can(get, sure))
+    if (get->read && notice_may_cache(get, host_cacheable))
         return miss_covering(get, out);
     return register_uncached(get, get->read ? STATS_UNCACHED_UNWATCHED : STATS_UNCACHED, out);
 }

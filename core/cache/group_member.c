@@ -2,10 +2,10 @@
  *
  * See group_member.h. Both calls go through all regions of the group, as hmreg_suspend() does
  * (struct visit), and no thread waits for them. A withdrawal only moves keys (core/mr/column.h), so
- * it shares each region with what has it. A replacement has one region at a time, which
- * hmreg_suspend() and hmreg_mr_close() of that region wait for; no longer than until its member is
- * withdrawn again, since the fabric may not answer. Regions that other threads are registering it
- * leaves to them, who complete them before they are visible, or send it through all regions again
+ * other visits may hold the region meanwhile. A replacement holds one region at a time.
+ * hmreg_suspend() and hmreg_mr_close() of that region wait for it, but only until its member is
+ * withdrawn again, since the fabric may not answer. Other threads complete the regions that they
+ * are registering before these are visible, or make the replacement visit all regions again
  * (column_may_publish()).
  */
 #include "core/cache/group_member.h"
@@ -28,7 +28,7 @@
 #include <time.h>
 
 #define BIT(member) (UINT64_C(1) << (member))
-#define PAUSE_NS    1000000 /* between looks at what another visit has */
+#define PAUSE_NS    1000000 /* between looks at a region that another visit holds */
 
 static int check(struct hmreg_domain *domain, size_t member)
 {
@@ -62,13 +62,13 @@ static bool is_alone(struct cache_pool *pool, const struct hmreg_mr *entry)
     bool alone;
 
     pthread_mutex_lock(&pool->lock);
-    alone = entry_pins(pool, entry) == 1; /* the visit's */
+    alone = entry_pins(pool, entry) == 1; /* the visit's hold */
     pthread_mutex_unlock(&pool->lock);
     return alone;
 }
 
 /* After a barrier that followed the withdrawal: a thread that has read the member's keys holds the
- * region. Of one that ends with its last put the visit's release ends it. */
+ * region. If the region ends with its last put, the visit's release ends it. */
 static int end_left(struct hmreg_mr *entry, const struct origin *origin, void *context)
 {
     const struct variant *variant = entry_variant(entry);
@@ -200,7 +200,8 @@ static bool end_replacement(struct group *group)
     return !again;
 }
 
-/* Other visits may have regions that lack the member: they are short, or suspend the region. */
+/* Other visits may hold regions that lack the member: these visits are short, or suspend the
+ * region. */
 static void complete_all(struct group *group)
 {
     const struct timespec pause = {.tv_nsec = PAUSE_NS};

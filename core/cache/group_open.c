@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Opens a group: a domain with a cache of its own and no fabric. Its regions are registered by its
- * members (core/mr/region.c); it closes as every domain does.
+ * Opens a group: a domain with a cache of its own and no fabric. Its members register its regions
+ * (core/mr/region.c). It closes as every domain does.
  */
 #include "core/base/error.h"
 #include "core/base/failure.h"

@@ -20,7 +20,7 @@
 /* One range of a get. */
 struct segment {
     uint64_t start, end;
-    bool in_dmabuf; /* of the caller's */
+    bool in_dmabuf; /* the caller's */
     const struct hmem_range *range;
 };
 
@@ -48,8 +48,8 @@ static struct segment segment_of(const struct get *get, size_t index)
 
 /* ---- before the registration ------------------------------------------------------------- */
 
-/* Programs unmap host memory that they registered with a runtime, which then describes it as
- * before: its identity says nothing. */
+/* Programs unmap host memory that they registered with a runtime. The runtime does not notice, so
+ * its identity proves nothing. */
 static bool is_unmappable(const struct get *get, const struct segment *segment)
 {
     return get_is_host(get) && segment->range->host_addr == segment->start;
@@ -67,7 +67,7 @@ static bool is_monitors(const struct get *get, const struct segment *segment)
 }
 
 /* Is this memory of an iface without a runtime, by its address? hmreg does not learn when it ends,
- * so the region is shared while it is held, and no longer. */
+ * so the region is shared only while it is held. */
 static bool is_foreign(const struct get *get, const struct segment *segment)
 {
     return claim_is_foreign(get->found->iface) && !segment->in_dmabuf;
@@ -90,8 +90,8 @@ enum hmreg_policy notice_policy(const struct get *get)
                                                              : get->want.policy;
 }
 
-/* Host memory stays while a get holds it, and the fabric or an earlier question has said that the
- * process may access it. Where the application tells of changes, nothing is saved. */
+/* Host memory stays while a get holds it, and the fabric or an earlier check has shown that the
+ * process may access it. If the application reports changes, this saves nothing. */
 static bool is_held_only(const struct get *get)
 {
     return get->want.policy == HMREG_POLICY_LAST_PUT && get->found->iface == HMREG_IFACE_SYSTEM &&
@@ -114,7 +114,7 @@ bool notice_is_whole(const struct get *get)
 }
 
 /* May the resolved memory be cached at all? */
-bool notice_can(const struct get *get, bool sure)
+bool notice_may_cache(const struct get *get, bool host_cacheable)
 {
     enum hmreg_iface iface = get->found->iface;
     bool cacheable = iface >= HMREG_IFACE_COUNT || get->domain->lib->settings.watch[iface];
@@ -125,14 +125,14 @@ bool notice_can(const struct get *get, bool sure)
         struct segment segment = segment_of(get, i);
 
         cacheable = segment.in_dmabuf || is_foreign(get, &segment) ||
-                    (sure && is_monitors(get, &segment)) ||
+                    (host_cacheable && is_monitors(get, &segment)) ||
                     (segment.range->identity && !is_unmappable(get, &segment));
     }
     return cacheable;
 }
 
 /* Can the process access the memory, as the get assumed? Memory without access may be a runtime's
- * reservation, which becomes device memory without a call that the monitor notices. */
+ * reservation, which can become device memory unseen by the monitor. */
 static bool ask_is_usable(struct get *get, const struct segment *segment, struct hmem_range *range)
 {
     struct runtime *system = context_runtime(get->domain->lib, HMREG_IFACE_SYSTEM);
@@ -161,7 +161,7 @@ static bool is_known_anonymous(const struct get *get, const struct segment *segm
     return false;
 }
 
-/* Replaces what was known about the same addresses, else the oldest. */
+/* Replaces the answer for these addresses, else the oldest one. */
 static void know_anonymous(struct thread_cache *tcache, const struct hmem_range *range,
                            uint64_t when)
 {
@@ -190,14 +190,14 @@ static bool populate(uint64_t start, uint64_t end)
     return !rc;
 }
 
-/* Reading the list takes at least what 64 pages that are there take to populate; beyond, 0.4 us for
- * each mapping and 0.03 to 0.2 us for each page. */
+/* Reading the list takes at least as long as populating 64 present pages. Beyond that it takes 0.4
+ * us for each mapping, populating 0.03 to 0.2 us for each page. */
 #define LEAST_MAPPINGS 64
 
-/* Will a fabric that pins refuse the range if the process may not access it? It does for what it
- * may write. What it only reads it may pin by force (before Linux 6.2): where the list of mappings
- * would have to be read, the pages are populated instead, if that is less work, and the kernel
- * refuses what it would refuse an access. */
+/* Will a fabric that pins refuse the range if the process may not access it? It does so for memory
+ * that it may write. Memory that it only reads it may pin by force (before Linux 6.2). Then the
+ * pages are populated, if that is less work than reading the list of mappings: the kernel refuses
+ * as it would refuse an access. */
 static bool is_pinning_strict(const struct get *get, const struct segment *segment)
 {
     uint64_t pages = (segment->end - segment->start) / (uint64_t)sysconf(_SC_PAGESIZE);
@@ -211,17 +211,17 @@ static bool is_pinning_strict(const struct get *get, const struct segment *segme
            populate(segment->start, segment->end);
 }
 
-/* Will the fabric refuse the range if the process may not access it as was assumed? What is paged
- * on demand it need not refuse. */
+/* Will the fabric refuse the range if the process may not access it as the get assumed? It need not
+ * refuse memory that is paged on demand. */
 static bool is_checked_by_fabric(const struct get *get, const struct segment *segment)
 {
     return !get->request->options.on_demand && is_pinning_strict(get, segment);
 }
 
-/* Can only calls of a runtime change the pages of this memory, which is not private anonymous? What
- * it allocated is a driver's, or shared anonymous memory (CUDA's pinned memory), and ends with its
- * identity. What it may only have pinned is the program's: its identity stays when a hole is
- * punched in a file, or in shared memory by a forked child. */
+/* Can only calls of a runtime change the pages of this memory, which is not private anonymous?
+ * Memory that the runtime allocated is a driver's, or shared anonymous memory (CUDA's pinned
+ * memory), and ends with its identity. Memory that it may only have pinned is the program's: its
+ * identity stays when a hole is punched in a file, or in shared memory by a forked child. */
 static bool is_runtimes(const struct segment *segment, const struct hmem_range *mapped)
 {
     return segment->range->identity &&
@@ -230,9 +230,9 @@ static bool is_runtimes(const struct segment *segment, const struct hmem_range *
 
 /* Is the range private anonymous memory that the process can access, or a runtime's own? Other
  * memory may change without an event (truncation, holes punched in a file). Called while the range
- * is watched, so the answer holds. It is kept, and the kernel is not asked about the mapping again,
- * until a call that may change mappings begins: a call that began before the question has ended by
- * then, and a call that begins after it finds the range watched. mprotect(2) is no such call. */
+ * is watched, so the answer holds. The answer is kept until a call that may change mappings begins:
+ * a call that began before the question has ended by then, and a later call finds the range
+ * watched. mprotect(2) is no such call. */
 static bool is_kept(struct get *get, const struct segment *segment)
 {
     struct hmem_range range;
@@ -270,8 +270,8 @@ bool notice_is_known(const struct get *get)
            is_known_anonymous(get, &segment);
 }
 
-/* NULL: the runtime will report the end of the memory, so that hits need not ask for its identity;
- * else the reason why not. */
+/* Why hits must ask for the memory's identity; NULL: they need not, since the runtime will report
+ * its end. */
 static const char *why_unreported(const struct get *get, const struct segment *segment)
 {
     struct runtime *runtime = context_runtime(get->domain->lib, get->found->iface);
@@ -287,7 +287,7 @@ static const char *why_unreported(const struct get *get, const struct segment *s
                : why;
 }
 
-/* Do hits of the iface's memory ask unless its end is reported? */
+/* Must hits on the iface's memory ask unless its end is reported? */
 static bool is_checked(const struct get *get)
 {
     return get->found->iface >= HMREG_IFACE_COUNT ||
@@ -311,7 +311,7 @@ void notice_prepare(struct get *get)
         runtime->ops->prepare_watch(runtime->self);
 }
 
-/* Must hits ask whether the segment's memory is still the same? Sets get->asks_why if so. */
+/* Must hits ask whether the segment's memory still has its identity? Sets get->asks_why if so. */
 static bool must_ask(struct get *get, const struct segment *segment)
 {
     const char *why;
@@ -324,7 +324,7 @@ static bool must_ask(struct get *get, const struct segment *segment)
     return why;
 }
 
-/* Has the monitor watch host memory; of a list all segments. If it cannot watch them all,
+/* Makes the monitor watch host memory, for a list all segments. If it cannot watch them all,
  * get->watched says how many it does. */
 static bool watch(struct get *get)
 {
@@ -340,7 +340,7 @@ static bool watch(struct get *get)
     return true;
 }
 
-/* Of the entry in the tree the segments would count as needed. */
+/* Call after the entry has left the tree: otherwise the segments would count as needed. */
 void notice_undo(struct get *get)
 {
     if (get->watched)
@@ -353,8 +353,8 @@ void notice_undo(struct get *get)
     get->watched = 0;
 }
 
-/* Any memory of which each change is counted, if the process can access it: where no runtime is in
- * use, the fabric, which pins it only now that it is watched, may be left to refuse it. */
+/* Any memory whose changes are all counted, if the process can access it. If no runtime is in use,
+ * the fabric pins it only now that it is watched, and may be left to refuse it. */
 static bool is_counted(struct get *get, const struct segment *segment)
 {
     struct hmem_range range;
@@ -364,9 +364,10 @@ static bool is_counted(struct get *get, const struct segment *segment)
             ask_is_usable(get, segment, &range));
 }
 
-/* Host memory that its runtime knows by an identity, which says nothing of the pages. What the
- * runtime itself allocated needs no watch, and cannot always be watched: the program does not unmap
- * it. At another address than the CPU's, as devices may have for it, the monitor watches nothing.
+/* Host memory that its runtime knows by an identity, which proves nothing about the pages. Memory
+ * that the runtime itself allocated needs no watch, since the program does not unmap it, and cannot
+ * always be watched. The monitor does not watch a device's address of it, which may differ from the
+ * CPU's.
  */
 static bool is_pinned_noticed(struct get *get, const struct segment *segment, bool watched)
 {
@@ -391,8 +392,8 @@ static bool is_change_noticed(struct get *get, const struct segment *segment, bo
     return watched && (is_counted(get, segment) || is_kept(get, segment));
 }
 
-/* Hooks shut the gate before the kernel changes the memory, and the module's counts do: hits need
- * not ask. */
+/* Hooks shut the gate before the kernel changes the memory, and the module's counts change in time:
+ * hits need not ask. */
 static bool must_ask_monitor(const struct get *get)
 {
     enum hmreg_monitor kind = monitor_kind(get->set->monitor);
@@ -400,7 +401,7 @@ static bool must_ask_monitor(const struct get *get)
     return kind != HMREG_MONITOR_MEMHOOKS && kind != HMREG_MONITOR_COUNTER;
 }
 
-bool notice_changes(struct get *get, struct hmreg_mr *mr)
+bool notice_watch_entry(struct get *get, struct hmreg_mr *mr)
 {
     struct mr_body *body = entry_body(mr);
     bool always, watched, asks = false, noticed = true;
@@ -410,7 +411,8 @@ bool notice_changes(struct get *get, struct hmreg_mr *mr)
     if (get_is_host(get))
         context_monitor(get->domain->lib);
     always = is_checked(get);
-    /* Also if the runtime reports changes: it does not know that memory it pinned was unmapped. */
+    /* Also if the runtime reports changes: it does not notice that memory it pinned was unmapped.
+     */
     watched = get_is_host(get) && watch(get);
     body->ask_monitor = watched && always && must_ask_monitor(get);
     body->watched = body->monitored = watched;
@@ -425,7 +427,7 @@ bool notice_changes(struct get *get, struct hmreg_mr *mr)
 }
 
 /* An import of the memory may keep it in the kernel: no vendor promises that its runtime knows. */
-bool notice_is_identity_sure(const struct get *get, const struct hmreg_mr *mr)
+bool notice_identity_is_unique(const struct get *get, const struct hmreg_mr *mr)
 {
     for (size_t i = 0; entry_body(mr)->ask_identity && i < segment_count(get); i++)
         if (segment_of(get, i).range->id_recurs)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Plans the registration of a range: how many regions it takes, and which limits of the fabric, the
- * process and the domain's caches it meets. The answers are data; nothing is registered.
+ * process and the domain's caches it meets. Registers nothing.
  */
 #include "core/base/error.h"
 #include "core/base/failure.h"
@@ -36,7 +36,7 @@ static void split(struct hmreg_plan *plan, uint64_t max_len)
     plan->last_len = plan->len - (plan->regions - 1) * piece;
 }
 
-/* The bytes of the range in so many regions, or in the regions that fit into so many bytes. */
+/* The bytes of the range in `regions` regions, or in the regions that fit into `room` bytes. */
 static uint64_t bytes_of_regions(const struct hmreg_plan *plan, uint64_t regions)
 {
     return regions >= plan->regions ? plan->len : regions * plan->region_len;
@@ -111,7 +111,7 @@ static void limit_of_memlock(struct hmreg_plan *plan, uint64_t pinning)
                               : "");
 }
 
-/* However often the range is pinned, it is there once. */
+/* However often the range is pinned, it needs memory only once. */
 static void limit_of_memory(struct hmreg_plan *plan)
 {
     struct hmreg_plan_limit *out = no_limit(plan, HMREG_PLAN_MEMORY, plan->pinned ? plan->len : 0,
@@ -122,7 +122,7 @@ static void limit_of_memory(struct hmreg_plan *plan)
         return;
     limit = memory_limit_read("");
     if (limit.bytes == UINT64_MAX) {
-        SAY(out, "how much memory there is cannot be read");
+        SAY(out, "the amount of memory cannot be read");
         return;
     }
     out->limit = limit.bytes;
@@ -161,7 +161,7 @@ static void limit_of_descriptors(struct hmreg_plan *plan)
     }
     open = count_descriptors();
     out->limit = limit.rlim_cur;
-    /* Descriptors above a lowered limit stay open, so that more may be open than it says. */
+    /* Descriptors above a lowered limit stay open, so more may be open than the limit. */
     out->needed = (open < out->limit ? open : out->limit - (open != UINT64_MAX)) + 1;
     out->fits = open == UINT64_MAX ? 0 : plan->len;
     SAY(out, "RLIMIT_NOFILE is %" PRIu64 ", %" PRIu64 " of it in use; an export takes one%s",
@@ -206,7 +206,7 @@ static uint64_t find_least(const struct hmreg_plan *plan, const enum hmreg_plan_
     return bytes;
 }
 
-/* exports: of this memory hmreg exports dmabufs itself, where a path needs one. */
+/* exports: hmreg itself exports this memory's dmabufs, if a path needs one. */
 static void fill(struct hmreg_plan *plan, struct hmreg_domain *domain, bool exports)
 {
     static const enum hmreg_plan_kind registering[] = {HMREG_PLAN_MAX_MR, HMREG_PLAN_MEMLOCK,

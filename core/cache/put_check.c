@@ -31,7 +31,7 @@ void put_checked(struct hmreg_mr *mr)
         report(mr, "it was registered explicitly, and is closed by hmreg_mr_close()");
     } else if (!domain_check(domain)) {
         cache_set_reap(domain->caches);
-        if (!cache_release_checked(&domain->caches->pool, mr, &gone))
+        if (!cache_unpin_checked(&domain->caches->pool, mr, &gone))
             report(mr, "no get holds it; it was put before");
         else if (gone)
             cache_set_free_entry(domain->caches, gone);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Ranges of addresses, each with a number, sorted by their starts. A search finds the ranges that
- * contain another one. Ranges may overlap: of those that begin at or before an address only the
- * last few are looked at, so a search may miss some, and takes no more than some nanoseconds. The
- * caller does the locking.
+ * contain another one. Ranges may overlap. A search looks only at the last few that begin at or
+ * before an address: it may miss some, but takes only some nanoseconds. The caller does the
+ * locking.
  */
 #ifndef HMREG_CORE_CACHE_RANGE_LIST_H
 #define HMREG_CORE_CACHE_RANGE_LIST_H
@@ -38,8 +38,8 @@ void range_list_purge(struct range_list *list, bool (*keeps)(const void *context
 uint32_t range_list_search(const struct range_list *list, uint64_t start, uint64_t len,
                            unsigned nth);
 
-/* The number of the nth range, from 0, that contains [start, start + len), len > 0, which does not
- * wrap. 0: no more were found. */
+/* The number of the nth range, from 0, that contains [start, start + len); len > 0, and the range
+ * does not wrap. 0: no more were found. */
 static inline uint32_t range_list_find(const struct range_list *list, uint64_t start, uint64_t len,
                                        unsigned nth)
 {

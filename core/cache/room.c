@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See room.h. An error says what may be full: one kind of room, or one of several. Each kind is
- * shared by certain regions: locked memory by all that the process has pinned, a NIC's table by
- * those on that NIC, and so on. Only these give way, first of the cache that the new region is for,
- * then of its domain's others, of the library's other domains, of the process's other libraries.
+ * See room.h. An error shows which kinds of room may be full, one or several. Each kind is shared
+ * by certain regions: locked memory by all that the process has pinned, a NIC's table by those on
+ * that NIC, and so on. Only these give way, first of the cache that the new region is for, then of
+ * its domain's others, of the library's other domains, of the process's other libraries.
  *
- * They do so in batches of 1, 2, 4, ..., so that the registration is not tried again for each; and
- * no more of them than their bytes, and one region, make up for what it needs. Each takes at least
- * its bytes: more cannot be of use, whatever the limit counts. Another thread's registration may
- * take what has given way before this one is tried again: where more were made meanwhile, as much
- * gives way anew, TAKEN_MOST times.
+ * They do so in batches of 1, 2, 4, ..., so that the registration is not retried for each. They
+ * stop when their bytes, and one region, make up for the registration's need. Each region takes at
+ * least its bytes, so more cannot help, whatever the limit counts. Another thread's registration
+ * may take the room before this one is retried: if registrations were made meanwhile, as much gives
+ * way anew, TAKEN_MOST times.
  *
- * No fabric of another domain is called on this thread. Where the library's thread serves that
- * domain, it deregisters and this one waits; else regions are unpublished, and their domain's next
- * call deregisters them, which is too late for this registration, and its error says so.
+ * No fabric of another domain is called on this thread. If the library's thread serves that domain,
+ * it deregisters, and this thread waits. Otherwise regions are unpublished, and their domain's next
+ * call deregisters them; that is too late for this registration, and its error says so.
  *
- * A length that did not fit when the caches had been emptied for it is remembered, so that none of
- * that length empties them again: for a while, since other processes may give room back; while no
- * region that was in use then is idle or gone; and as long as the caches have less than that length
- * to give.
+ * A length that did not fit after the caches were emptied for it is remembered, so that no
+ * registration of this length empties them again. It is remembered for a while, since other
+ * processes may give room back; while no region that was in use then is idle or gone; and while the
+ * caches have less than the length to give.
  */
 #include "core/cache/room.h"
 
@@ -36,17 +36,19 @@
 #include <string.h>
 #include <time.h>
 
-#define UNKNOWN_MOST    4 /* regions for an error that may mean that something is full */
-#define TAKEN_MOST      16
-#define REMEMBERED_NS   INT64_C(10000000000)
-#define WAITS_MOST      64   /* for others, of a millisecond, or while the library's thread works */
-#define LONG_WAITS_MOST 1024 /* the same while regions of others are deregistered */
+#define UNKNOWN_MOST  4 /* regions for an error that may mean that something is full */
+#define TAKEN_MOST    16
+#define REMEMBERED_NS INT64_C(10000000000)
+#define WAITS_MOST                                                                                 \
+    64                       /* waits for others, of a millisecond, or while the library's thread  \
+                                works */
+#define LONG_WAITS_MOST 1024 /* waits while regions of others are deregistered */
 
 #define BIT(kind) (1u << (kind))
 
 /* ---- what may be full -------------------------------------------------------------------- */
 
-/* What the kernel has pinned tells locked memory from the NIC's. */
+/* The bytes that the kernel has pinned distinguish a lack of locked memory from the NIC's. */
 static unsigned no_host_memory(const struct room *room)
 {
     uint64_t limit = locked_limit(), now;
@@ -59,7 +61,7 @@ static unsigned no_host_memory(const struct room *room)
     return room->bytes > limit || now > limit - room->bytes ? BIT(ROOM_LOCKED) : BIT(ROOM_NIC);
 }
 
-/* Does this NIC answer ENOMEM when its own tables are full? */
+/* Does this NIC return ENOMEM when its own tables are full? */
 static bool nic_says_so(const struct room *room)
 {
     const struct hmreg_domain *member = room->member;
@@ -67,7 +69,7 @@ static bool nic_says_so(const struct room *room)
     return member->ops.room(member->self, -ENOMEM) == PROVIDER_ROOM_FULL;
 }
 
-/* Of a device's memory it is the device's window, unless the NIC says otherwise: host memory would
+/* For device memory the device's window is full, unless the NIC says otherwise: host memory would
  * not help. */
 static unsigned no_memory(const struct room *room, bool mapped)
 {
@@ -78,7 +80,7 @@ static unsigned no_memory(const struct room *room, bool mapped)
     return no_host_memory(room);
 }
 
-/* mapped: of path mapped, where the process's mappings count. */
+/* mapped: path mapped, for which the process's mappings count. */
 static unsigned kinds_of_code(const struct room *room, int code, bool mapped)
 {
     switch (code) {
@@ -126,7 +128,7 @@ static unsigned by_fabric(const struct room *room)
     return resolved_is_host(room->found) ? 0 : BIT(ROOM_NIC);
 }
 
-/* Where hmreg itself lacks memory no region's end helps. */
+/* If hmreg itself lacks memory, no region's end helps. */
 static unsigned kinds_of_error(const struct room *room, int rc)
 {
     switch (rc) {
@@ -141,7 +143,7 @@ static unsigned kinds_of_error(const struct room *room, int rc)
     }
 }
 
-/* *unknown: some drivers answer so when they are full. */
+/* *unknown: some drivers return this error when they are full. */
 static unsigned find_kinds(const struct room *room, int rc, bool *unknown)
 {
     enum provider_room says = domain_room(room->member, rc);
@@ -173,7 +175,7 @@ static int each_of(struct hmreg *lib, void *context)
                : 0;
 }
 
-/* Those of the call's library first. Stops where call() does not return 0, and returns that. */
+/* The call's own library first. Stops when call() does not return 0, and returns its result. */
 static int each_set(const struct room *room, int (*call)(struct cache_set *set, void *context),
                     void *context)
 {
@@ -195,7 +197,7 @@ static unsigned of_rail(const struct room *room, const struct hmreg_domain *rail
            (same || (*nic && !strcmp(nic, rail->caps.nic)) ? BIT(ROOM_NIC) : 0);
 }
 
-/* Which kinds may some region of a domain help? */
+/* The kinds that a domain's regions may help. */
 static unsigned of_domain(const struct room *room, struct hmreg_domain *domain)
 {
     unsigned kinds = BIT(ROOM_FILES) | BIT(ROOM_DEVICE);
@@ -209,7 +211,7 @@ static unsigned of_domain(const struct room *room, struct hmreg_domain *domain)
     return kinds;
 }
 
-/* Which may this cache's? */
+/* The kinds that this cache's regions may help. */
 static unsigned of_cache(const struct room *room, const struct cache *cache)
 {
     unsigned kinds = of_domain(room, cache->pool->domain);
@@ -250,7 +252,7 @@ static unsigned of_entry(const struct room *room, const struct hmreg_mr *entry)
     return kinds;
 }
 
-/* Of a group's call the fabrics of its members are called on this thread. */
+/* A group's call calls its members' fabrics on this thread. */
 static bool is_direct(const struct room *room, const struct hmreg_domain *domain)
 {
     return domain == room->domain ||
@@ -264,7 +266,7 @@ static bool is_served(const struct room *room, const struct cache_set *set)
 
 /* ---- what is still needed ----------------------------------------------------------------- */
 
-/* Of descriptors one is missing, however long the region is. */
+/* One descriptor is missing, however long the region is. */
 static unsigned missing(const struct room *room)
 {
     unsigned kinds = 0;
@@ -286,8 +288,8 @@ static void count_given(struct room *room, uint64_t bytes)
     }
 }
 
-/* Have others registered since the last look, before this registration's own last try ended, or do
- * they now? */
+/* Have other threads registered since the last look, before this registration's last attempt ended,
+ * or are they registering now? */
 static void count_anew(struct room *room)
 {
     uint64_t traffic = atomic_load(&room_counts()->traffic);
@@ -297,7 +299,8 @@ static void count_anew(struct room *room)
     room->traffic = traffic;
 }
 
-/* The callback of an eviction: the search's `helped` is of the last entry that it was asked for. */
+/* The callback of an eviction: the search's `helped` belongs to the last entry that it was asked
+ * about. */
 static bool helps(const struct hmreg_mr *entry, void *context)
 {
     struct room *room = context;
@@ -360,7 +363,7 @@ static struct cache *first_of(const struct room *room, struct cache_set *set)
     return cache_set_at(set, found->iface, resolved_is_host(found) ? -1 : found->range.device);
 }
 
-/* Returns how many have given way. */
+/* Returns how many regions have given way. */
 static unsigned evict_of(struct batch *batch, struct cache_set *set)
 {
     struct cache *first = first_of(batch->room, set);
@@ -406,16 +409,16 @@ static bool has_ended(struct cache_set *set)
            atomic_load(&pool->to_free.count);
 }
 
-/* Are some of `count` regions that have ended since `before` was read not freed yet? The count of
- * those that were freed may be of others. */
+/* May some of `count` regions that have ended since `before` was read not be freed yet? The freed
+ * ones that were counted may be others. */
 static bool is_freeing(struct cache_set *set, unsigned before, unsigned count)
 {
     return atomic_load(&set->pool.freed) - before < count || has_ended(set) ||
            atomic_load(&set->reaping);
 }
 
-/* If the library's thread does not do that, as where a fabric does not return to it, the
- * registration waits for it no more: all other domains give way too late. */
+/* If the library's thread makes no progress, for instance inside a fabric that does not return, the
+ * registration stops waiting for it: all other domains give way too late. */
 static void await_freed(struct room *room, struct cache_set *set, unsigned before, unsigned count)
 {
     for (int i = 0; i < WAITS_MOST && is_freeing(set, before, count); i++) {
@@ -427,7 +430,7 @@ static void await_freed(struct room *room, struct cache_set *set, unsigned befor
     }
 }
 
-/* Regions that have ended before, and that its next call will free, are promised first. */
+/* Promises first the regions that have ended before, and that its next call will free. */
 static void promise(struct batch *batch, struct cache_set *set)
 {
     if (has_ended(set) || evict_of(batch, set))
@@ -493,7 +496,7 @@ static int retire_served(struct cache_set *set, void *context)
     return 0;
 }
 
-/* Has the room that it needs been in regions that had ended, and were not deregistered yet? */
+/* Was the needed room in regions that had ended but were not deregistered yet? */
 static bool reap(struct room *room)
 {
     struct hmreg_domain *domain = room->domain;
@@ -506,7 +509,7 @@ static bool reap(struct room *room)
     return ended.any;
 }
 
-/* Others may have given back what the limit of locked memory lacked. */
+/* Other processes' or threads' unlocking may have made room in the limit of locked memory. */
 static bool may_fit_now(const struct room *room, int rc)
 {
     return rc == -ENOMEM && room->kinds == BIT(ROOM_NIC) && resolved_is_host(room->found) &&
@@ -520,7 +523,7 @@ struct sum {
     uint64_t bytes, most;
 };
 
-/* The callback of the sum: what an idle entry locks, once for each member of a group. */
+/* The callback of the sum: the bytes that an idle entry locks, once for each member of a group. */
 static bool add_locked(const struct hmreg_mr *entry, void *context)
 {
     struct sum *sum = context;
@@ -546,7 +549,7 @@ static int add_idle(struct cache_set *set, void *context)
     return sum->bytes >= sum->most;
 }
 
-/* What the region locks besides what it has locked, or is about to. */
+/* The bytes that the region will lock beyond its other registrations, made or under way. */
 static uint64_t still_locks(const struct room *room)
 {
     uint64_t others = atomic_load(room->locked);
@@ -560,8 +563,8 @@ static bool cannot_lock(const struct room *room)
     return room->kinds & BIT(ROOM_LOCKED) && room->locks > locked_limit();
 }
 
-/* Does it, with what is locked and not idle? The region's other registrations are read last: what
- * others make meanwhile is not counted twice. */
+/* Does it exceed the limit, with the locked memory that is not idle? The region's other
+ * registrations are read last, so that those made meanwhile are not counted twice. */
 static bool exceeds_locked(struct room *room)
 {
     struct sum idle = {.room = room};
@@ -604,7 +607,7 @@ static bool is_older(const struct hmreg_mr *entry, void *context)
            (of_entry(room, entry) & room->kinds);
 }
 
-/* Of what was held then. */
+/* Finds an idle region among the regions that were held then. */
 static int find_idle_by_now(struct cache_set *set, void *context)
 {
     struct cache_need need = {.helps = is_older, .context = context};
@@ -687,7 +690,7 @@ static bool give_up(struct room *room, int rc)
 
 /* ---- room -------------------------------------------------------------------------------- */
 
-/* Nothing gives way in time. What other domains can give at their next call they promise. */
+/* Nothing gives way in time. Other domains promise what they can give at their next call. */
 static bool take_promises(struct room *room, struct batch *batch)
 {
     batch->most = UINT_MAX;

@@ -68,7 +68,7 @@ static void add_holders(struct text *text, const struct room_holders *holders)
     unsigned named = holders->count < ROOM_HOLDERS ? holders->count : ROOM_HOLDERS;
 
     if (!named) {
-        add(text, "; no region of this process has any");
+        add(text, "; no region of this process holds any");
         return;
     }
     add(text, "; in use by regions of ");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What is said of a registration that found no room.
+ * The error text of a registration that found no room.
  */
 #ifndef HMREG_CORE_CACHE_ROOM_TEXT_H
 #define HMREG_CORE_CACHE_ROOM_TEXT_H
@@ -9,7 +9,7 @@
 
 #define ROOM_HOLDERS 3 /* domains that are named */
 
-/* A domain, which may be closed by now, and its regions that take what is short. */
+/* A domain, which may be closed by now, and its regions that hold the room. */
 struct room_holder {
     char fabric[sizeof(((struct provider_caps *)0)->fabric)];
     char nic[sizeof(((struct provider_caps *)0)->nic)];
@@ -22,8 +22,8 @@ struct room_holders {
     unsigned count; /* also those that are not in the list */
 };
 
-/* Adds to the thread's last error, which has the code rc, what is short and which domains have it,
- * and keeps that for hmreg_mr_explain(NULL). */
+/* Adds to the thread's last error, which has the code rc, what is short and which domains hold it.
+ * Keeps this for hmreg_mr_explain(NULL). */
 void room_tell(const struct room *room, int rc, const struct room_holders *holders);
 
 #endif

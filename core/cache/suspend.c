@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * hmreg_suspend() and hmreg_resume(). Explicit regions are found by their domain's list
- * (core/explicit/origin.h), cached ones by a pass over the domain's entries, of which suspended
- * ones are unpublished and held. A suspension has three steps: the range is added, so that nothing
- * is registered there any more; what is there is checked; it ends. Only the fabric can refuse the
- * last step. Regions that other threads are registering or releasing are waited for.
+ * hmreg_suspend() and hmreg_resume(). Explicit regions are found in their domain's list
+ * (core/explicit/origin.h), cached ones by a pass over the domain's entries; suspended entries are
+ * unpublished and held. A suspension has three steps: it adds the range, so that no thread
+ * registers there any more; it checks the regions there; it ends their registrations. Only the
+ * fabric can refuse the last step. The call waits for regions that other threads are registering or
+ * releasing.
  */
 #include "core/cache/suspend.h"
 
@@ -22,7 +23,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define PAUSE_NS 20000 /* between looks at what other threads are about to finish */
+#define PAUSE_NS 20000 /* between looks at regions that other threads are about to finish */
 
 /* ---- suspending ------------------------------------------------------------------------- */
 
@@ -44,7 +45,7 @@ static int fail_async(const struct hmreg_domain *domain)
         domain->caps.fabric);
 }
 
-/* Has the library bound the region, as its get asked for? */
+/* Has the library bound the region, at its get's request? */
 static bool is_ours(const struct hmreg_mr *mr)
 {
     const struct variant *variant = mr->slot_offset ? entry_variant(mr) : NULL;
@@ -70,8 +71,8 @@ static int check_set(struct cache_set *set, void *context)
     return rc ? rc : visit_entries(set, &visit);
 }
 
-/* Ends a region, and goes on to the next after a failure, of which it keeps the first, but -EBUSY
- * if there was one. */
+/* Ends a region. Continues after a failure, and keeps the first one, but -EBUSY if there was
+ * one. */
 static int end(struct hmreg_mr *mr, const struct origin *origin, void *context)
 {
     int *failed = context, rc = region_suspend(mr, is_ours(mr));
@@ -90,11 +91,11 @@ static int fail_lost(const struct hmreg_domain *domain)
                       domain->lost.why);
 }
 
-/* Nor for one that came in the place of another in a group, and was withdrawn again. */
+/* Nor for a replacement in a group that was withdrawn again. */
 static int fail_stuck(void)
 {
-    return hmreg_fail(-EBUSY, "a NIC that came in the place of another registers memory of the "
-                              "range, and does not answer: call again later");
+    return hmreg_fail(-EBUSY, "a replacement NIC is registering memory of the range, and does not "
+                              "answer: call again later");
 }
 
 /* Another thread has not finished a region. Not 0: the caller does not wait for it. */
@@ -107,8 +108,7 @@ static int check_patience(const struct hmreg_domain *domain, int64_t since)
     if (!group_had_withdrawal(domain->group) || now_ns() - since < SECOND_NS)
         return 0;
     return hmreg_fail(-EBUSY, "another thread has been registering a region of the range for a "
-                              "second, on a group of which a member was withdrawn: call again "
-                              "later");
+                              "second, on a group with a withdrawn member: call again later");
 }
 
 static int end_set(struct cache_set *set, void *context)
@@ -192,7 +192,8 @@ static int resume_as(struct hmreg_mr *mr, const struct origin *origin,
         return hmreg_fail(-ENOMEM, "hmreg has no memory to register a region again");
     if (origin_is_suspended(origin, &mr->domain->lib->suspended, &resumption->range))
         return 0;
-    if (region_suspend(mr, false) == -EBUSY) /* what the fabric was busy with before */
+    if (region_suspend(mr, false) ==
+        -EBUSY) /* registrations that the fabric was busy with before */
         return -EBUSY;
     rc = origin_resume(origin, mr, config);
     if (!rc && config->resumed)
@@ -222,7 +223,7 @@ static int resume_one(struct hmreg_mr *mr, const struct origin *origin,
     return rc && resumption->failures ? note_failure(mr, rc, resumption->failures) : rc;
 }
 
-/* An explicit one that a busy close has ended in part stays so. */
+/* An explicit region that a busy close has ended in part stays so. */
 static int resume(struct hmreg_mr *mr, const struct origin *origin, void *context)
 {
     struct origin *own;
@@ -238,7 +239,7 @@ static int resume(struct hmreg_mr *mr, const struct origin *origin, void *contex
     return rc;
 }
 
-/* Those of a lost domain stay suspended until they are closed or put. A region that a replacement
+/* Regions of a lost domain stay suspended until they are closed or put. A region that a replacement
  * registers on a new member is not suspended. */
 static int resume_set(struct cache_set *set, void *context)
 {
@@ -268,7 +269,7 @@ static int resume_range(struct hmreg *lib, struct resumption *resumption)
     int rc;
 
     if (!suspended_has(&lib->suspended, range->start, range->end))
-        return hmreg_fail(-ENOENT, "no call of hmreg_suspend() was for these %zu bytes at %#llx",
+        return hmreg_fail(-ENOENT, "hmreg_suspend() was not called for these %zu bytes at %#llx",
                           (size_t)(range->end - range->start), (unsigned long long)range->start);
     rc = cache_set_each(lib, resume_set, resumption, false);
     if (!rc)

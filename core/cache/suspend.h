@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * What hmreg_hibernate() and hmreg_thaw() have in common with hmreg_suspend() and hmreg_resume().
- * Both are for the thread whose turn it is (core/context/suspended.h).
+ * Steps of hmreg_suspend() and hmreg_resume() that hmreg_hibernate() and hmreg_thaw() share. Both
+ * are for the thread whose turn it is (core/context/suspended.h).
  */
 #ifndef HMREG_CORE_CACHE_SUSPEND_H
 #define HMREG_CORE_CACHE_SUSPEND_H
@@ -22,8 +22,8 @@ struct resume_failures {
     struct hmreg_error first;
 };
 
-/* Registers all regions anew that are suspended by SUSPENDED_ALL and by no other range, which ends
- * that suspension if there is no failure. Returns how many there are. */
+/* Registers all regions anew that only SUSPENDED_ALL suspends. Without a failure this ends that
+ * suspension. Returns their number. */
 unsigned resume_all(struct hmreg *lib, const struct hmreg_resume_config *config,
                     struct resume_failures *failures);
 

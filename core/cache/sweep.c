@@ -7,7 +7,7 @@
 #include "core/cache/cuts.h"
 #include "core/context/resolve.h"
 
-/* What is asked about an entry, which may hold another region when the answer is there. */
+/* A question about an entry, which may hold another region when the answer arrives. */
 struct question {
     struct hmreg_mr *entry;
     enum hmreg_iface iface;
@@ -29,14 +29,13 @@ static bool is_of(const struct hmreg_mr *mr, const struct question *question)
            segment.identity == question->segment.identity;
 }
 
-/* Identities are not used again, so a region with the same one is as stale as the one asked about.
- */
+/* Identities are never reused, so another region with this identity is stale too. */
 static void unpublish_stale(struct cache_pool *pool, const struct question *question)
 {
     struct hmreg_mr *entry = question->entry;
 
     pthread_mutex_lock(&pool->lock);
-    if (is_of(entry, question) && !cuts_have(entry_cache(pool, entry), entry)) {
+    if (is_of(entry, question) && !cuts_contain(entry_cache(pool, entry), entry)) {
         cache_unpublish(entry_cache(pool, entry), entry);
         cache_stats_add(&entry_cache(pool, entry)->stats, STATS_INVALIDATIONS, 1);
     }

@@ -2,8 +2,8 @@
  *
  * Unpublishes cached regions whose memory ended without a report. A get of the same addresses finds
  * such a region by its identity; if there is none, the region would keep freed memory alive, by its
- * descriptor, until it is evicted. So the reaper's thread compares the identities now and then,
- * of those regions only whose hits compare it.
+ * descriptor, until it is evicted. So the reaper's thread compares identities now and then, only of
+ * regions whose hits compare them.
  */
 #ifndef HMREG_CORE_CACHE_SWEEP_H
 #define HMREG_CORE_CACHE_SWEEP_H
@@ -12,12 +12,13 @@
 
 struct sweep {
     atomic_bool expected; /* some live entry's memory can end without a report */
-    uint32_t number;      /* the reaper's thread only: of the next entry; 0: a sweep begins */
+    uint32_t number;      /* for the reaper's thread only: number of the next entry; 0: a sweep
+                             begins */
     size_t segment;       /* the next segment of that entry's memory: mr_segment() */
 };
 
-/* A region was published whose memory can end without a report. Any thread. True: the reaper must
- * be woken, as it sleeps without a limit until it knows of such a region. */
+/* Call when a region was published whose memory can end without a report. Any thread. True: wake
+ * the reaper, which sleeps without a limit until it knows of such a region. */
 bool sweep_expect(struct sweep *sweep);
 /* Is there such a region? */
 bool sweep_is_expected(struct sweep *sweep);

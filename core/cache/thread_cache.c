@@ -2,9 +2,9 @@
  *
  * See thread_cache.h. The process's sets are in a list, whose head and lock lie in a page that the
  * kernel wipes in the child of a fork: a child has none of its parent's domains. A thread that ends
- * searches this list for the thread caches it has to give up, since a domain may have been closed
- * meanwhile. The thread caches of a domain are in a list that only grows and is freed with the
- * domain, so adding them up takes no lock of its own.
+ * searches this list for its thread caches, since a domain may have been closed meanwhile. The
+ * thread caches of a domain are in a list that only grows and is freed with the domain, so adding
+ * them up takes no lock of its own.
  */
 #include "core/cache/thread_cache.h"
 
@@ -41,7 +41,8 @@
 #define VIEW_ALIGNMENT 16
 #endif
 
-/* In .tdata, which precedes all small variables: else those before it would be padded to a line. */
+/* In .tdata, which precedes all small variables: otherwise variables before it would be padded to a
+ * line. */
 _Thread_local struct tls_view tls_views[TLS_VIEWS] __attribute__((
     aligned(VIEW_ALIGNMENT), section(".tdata"), tls_model("initial-exec"), visibility("hidden")));
 
@@ -100,8 +101,8 @@ static bool thread_enter(void)
 /* ---- memory ----------------------------------------------------------------------------- */
 
 /* Large tables and arrays are mappings of their own. They take memory page by page as they are
- * used, are given back in parts, and are not copied for the child of a fork, which has no use for
- * them and would have to wait. NULL: no memory. */
+ * used, and are given back in parts. The kernel does not copy them for the child of a fork, which
+ * does not use them and would have to wait. NULL: no memory. */
 static void *map(size_t bytes, int protection)
 {
     void *made = mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -118,8 +119,8 @@ static size_t bytes_of(uint32_t size)
     return ((size_t)size + THREAD_CACHE_PROBES + 1) * sizeof(uint32_t);
 }
 
-/* In memory that an image of the process does not have, where there is such memory: a restored
- * process may have no hit before it knows that it is one. */
+/* If possible, in memory that an image of the process lacks: a restored process must have no hit
+ * before it knows that it is one. */
 static uint32_t *slots_new(uint32_t size)
 {
     uint32_t *made;
@@ -334,8 +335,8 @@ static struct pin_slot *pin_slots_new(uint32_t room)
     return made;
 }
 
-/* The same in the addresses reserved for them, which are as many as for entries: *at is where, or
- * NULL if there are none yet. False: no memory. */
+/* Likewise in reserved addresses, enough for all entries. *at: their start, or NULL if none are
+ * reserved yet. False: no memory. */
 static bool pin_slots_extend(struct pin_slot **at, uint32_t *room, uint32_t end)
 {
     struct pin_slot *made = *at ? *at : map(pin_slots_bytes(end), PROT_NONE);
@@ -479,8 +480,8 @@ static uint32_t *room_for(const struct thread_cache *tcache, uint32_t hash, uint
     return room;
 }
 
-/* The number of slots that may be in use. In a table at most a quarter full most searches end where
- * they begin; for a large table memory matters more. */
+/* The number of slots that may be in use. In a table at most a quarter full most searches end at
+ * their first slot; for a large table memory matters more. */
 static uint32_t limit_of(uint32_t size)
 {
     return size <= FEW_SLOTS ? size / 4 : size / 2;
@@ -500,8 +501,8 @@ static void give_back_some(struct thread_cache *tcache)
         tcache->old_slots = NULL;
 }
 
-/* Replaces a full table by an empty one: what it served is found in the caches, and remembered
- * again by that. The new one is larger, unless the old one had room for every entry and for the
+/* Replaces a full table by an empty one: later gets find the entries in the caches and remember
+ * them again. The new table is larger, unless the old one had room for every entry and for the
  * parts of entries that it served: then most of its slots are stale. */
 static void replace_slots(struct thread_cache *tcache)
 {

@@ -2,7 +2,7 @@
  *
  * Each thread's private part of a domain's caches: a table of the requests it made last, one pin
  * slot for each entry, with the thread's pins of it, and its hit counts. Only the thread writes
- * there (but for `used`, which eviction clears), so a hit shares no cache line with another thread.
+ * there (except `used`, which eviction clears), so a hit shares no cache line with another thread.
  * Other threads read the pin slots to add up an entry's pins when it is retired; docs/hit.md
  * proves that the sum is exact.
  *
@@ -18,12 +18,12 @@
 #include "core/monitor/change/gate.h"
 #include "core/stats/cache_stats.h"
 
-/* One thread's view of an entry. pins: its pins; it may be negative (puts for other threads), only
+/* One thread's view of an entry. pins: its pins, perhaps negative (puts for other threads). Only
  * the sum over all threads, modulo 2^32, has a meaning. used: set by each hit, cleared by eviction
- * when its hand visits the entry. cache: the entry's, whose hits are counted. check: valid while it
- * matches the entry's sequence; if hits need more checks it includes THREAD_CACHE_OUT_OF_LINE, so
- * it matches no sequence and the hit takes the out-of-line path; VARIED: the entry has attributes,
- * or serves trusted claims only. whole: it serves exactly its range.
+ * when its hand visits the entry. cache: the entry's cache, for counting hits. check: valid while
+ * it matches the entry's sequence. If hits need more checks it includes THREAD_CACHE_OUT_OF_LINE:
+ * then it matches no sequence, and the hit goes out of line. VARIED: the entry has attributes, or
+ * serves trusted claims only. whole: it serves exactly its range.
  */
 struct pin_slot {
     atomic_uint pins;
@@ -52,25 +52,26 @@ static inline struct pin_slot *pin_slot_at(struct pin_slot *pin_slots, uint32_t 
 
 #define THREAD_CACHE_OUT_OF_LINE 0x80000000u
 #define THREAD_CACHE_VARIED      0x40000000u
-/* The bits of a pin slot's check that are not of a sequence. */
+/* The bits of a pin slot's check that no sequence has. */
 #define THREAD_CACHE_NO_SEQUENCE (THREAD_CACHE_OUT_OF_LINE | THREAD_CACHE_VARIED | HMREG_ACCESS_ALL)
 
-/* The same bit in the sequence of every entry that ends with its last put (holders.h). It stays as
- * long as the domain: a put reads it when the entry may have another use already. The sequence of
- * such an entry is always even, so that each put checks. */
+/* A bit in the sequence of every entry that ends with its last put (holders.h). It stays as long as
+ * the domain: a put reads it although the entry may already have another use. The sequence of such
+ * an entry is always even, so that each put checks. */
 #define ENDS_WITH_PUT THREAD_CACHE_VARIED
 
 /* The next value of a sequence, which has 24 bits around the bits of the access rights. It returns
- * to 0 after 2^24 steps; an entry that has reached 0 is not used again, so that no old pin slot
- * becomes valid again. */
+ * to 0 after 2^24 steps. An entry that has reached 0 is never reused, so no old pin slot becomes
+ * valid again. */
 static inline uint32_t thread_cache_next(uint32_t sequence)
 {
     return ((sequence | HMREG_ACCESS_ALL) + 1) & ~(uint32_t)THREAD_CACHE_NO_SEQUENCE;
 }
 
-/* What a hit reads of its thread cache, in one cache line of thread-local storage (tls_views). */
+/* The part of its thread cache that a hit reads, in one cache line of thread-local storage
+ * (tls_views). */
 struct tls_view {
-    uint64_t serial;     /* the domain's; ~serial: every request takes the out-of-line path */
+    uint64_t serial;     /* the domain's serial; ~serial: every request goes out of line */
     uint32_t *slots;     /* slot offsets of entries, see pin_slot_offset(); 0: free. The kernel may
                             zero them at any time, so each is read once */
     uint32_t mask, room; /* mask: of a slot, in bytes; room: where pin slots end, in bytes */
@@ -91,19 +92,19 @@ struct mapped_range {
 struct thread_cache {
     struct tls_view view;  /* the thread's tls_views may have a copy */
     uint32_t reserved_end; /* pin slots before this one have addresses; 0: they are on the heap */
-    char *old_slots;       /* of a table that was replaced; NULL: nothing is left of it */
+    char *old_slots;       /* the rest of a replaced table; NULL: none */
     size_t old_bytes;
     struct mapped_range mapped[MAPPED_KNOWN];
-    unsigned mapped_next;     /* index of the next to be replaced */
+    unsigned mapped_next;     /* index of the next one to replace */
     struct range_list larger; /* slot offsets of entries that have served parts of their ranges */
     bool fenced;    /* the kernel has no membarrier(2): hits and puts call barrier_here() */
     bool exact;     /* only a region of exactly the requested range serves */
     uint32_t used;  /* slots in use */
-    uint32_t parts; /* of these, those whose requests were of parts of entries */
+    uint32_t parts; /* of these, slots of requests for parts of entries */
     struct thread_cache_set *set;
     struct thread_cache *next;
     _Atomic uint64_t owner;         /* number of a thread; 0: free for the next thread */
-    struct cache_stats_row *rows[]; /* the view's */
+    struct cache_stats_row *rows[]; /* view.rows */
 };
 
 /* All thread caches of a domain. */
@@ -121,13 +122,13 @@ struct thread_cache_set {
 /* entries, lock: as above. fenced: do without membarrier(2). False: no memory. */
 bool thread_cache_set_open(struct thread_cache_set *set, const struct stable_array *entries,
                            pthread_mutex_t *lock, unsigned caches, bool exact, bool fenced);
-/* Call it when no thread is in a call with the domain any more. stats: returns the statistics of
- * each cache. */
+/* Call it when no thread is in a call with the domain. stats: returns the statistics of each
+ * cache. */
 void thread_cache_set_close(struct thread_cache_set *set,
                             struct cache_stats *(*stats)(struct thread_cache_set *, unsigned));
 
-/* The calling thread's thread cache. find: NULL if it has none. join: takes over or makes one if it
- * has none; NULL: no memory. */
+/* The calling thread's thread cache. find: NULL: it has none. join: takes over or allocates a
+ * missing one; NULL: no memory. */
 struct thread_cache *thread_cache_find(struct thread_cache_set *set);
 struct thread_cache *thread_cache_join(struct thread_cache_set *set);
 /* Copies of the views of the domains that this thread used last. There are few, since static
@@ -156,15 +157,15 @@ static inline void thread_cache_barrier(const struct thread_cache_set *set)
 struct pin_slot *thread_cache_pin_slot(struct thread_cache *tcache, uint32_t number);
 
 /* Hashes an address: takes bits from the middle of a product, since lower bits put neighbouring
- * pages into neighbouring slots. The factor is one of many tried: with it adjacent pages do not
+ * pages into neighbouring slots. The factor was chosen from many: with it adjacent pages do not
  * collide, and buffers of the usual sizes, 64 bytes to 1 GiB, seldom do. */
 static inline uint32_t thread_cache_hash(uint64_t addr)
 {
     return (uint32_t)(addr * UINT64_C(0x5c207dbd) >> 33);
 }
 
-/* Where the probe sequence of an address begins: at most THREAD_CACHE_PROBES slots, up to the first
- * free one. */
+/* The first slot of an address's probe sequence, which has at most THREAD_CACHE_PROBES slots, up to
+ * the first free one. */
 #define THREAD_CACHE_PROBES 64
 static inline uint32_t *thread_cache_slot(uint32_t *slots, uint32_t mask, uint32_t hash)
 {
@@ -176,15 +177,15 @@ static inline uint32_t thread_cache_read(const uint32_t *slot)
     return __atomic_load_n(slot, __ATOMIC_RELAXED);
 }
 
-/* false: the kernel has zeroed the table since the last mark, or part of it. It does so where
- * memory is short; and a process that is restored from an image gets the table so, where the
- * checkpointer leaves such memory out. mark: a new table has the mark. */
+/* has: false: the kernel has zeroed the table, or part of it, since the last mark. It does so when
+ * memory is short. A restored process also gets the table zeroed, if the checkpointer leaves such
+ * memory out. mark: marks a new table. */
 bool thread_cache_is_whole(const struct thread_cache *tcache);
 void thread_cache_mark_whole(struct thread_cache *tcache);
 
 /* Remembers that an entry, which has a pin slot, served a request at this address. check: the pin
- * slot's new `check`. part: the request was of a part of the entry, for which a table that is full
- * and large does not grow. */
+ * slot's new `check`. part: the request was for a part of the entry; a full, large table does not
+ * grow for it. */
 void thread_cache_remember(struct thread_cache *tcache, uint64_t addr, uint32_t number,
                            uint32_t check, bool part);
 
@@ -195,7 +196,7 @@ void thread_cache_keep_larger(struct thread_cache *tcache, struct range range, u
 
 /* Counts a hit of a cache. */
 void thread_cache_count(struct thread_cache *tcache, unsigned cache, struct cache_stats *stats);
-/* Has the thread a row for this cache's hits, from now on? */
+/* Gives the thread a row for this cache's hits. False: no memory. */
 static inline bool thread_cache_counts(struct thread_cache *tcache, unsigned cache,
                                        struct cache_stats *stats)
 {

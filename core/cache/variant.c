@@ -18,10 +18,10 @@
 
 /* ---- keys ------------------------------------------------------------------------------- */
 
-/* Is the claim part of the key? One about memory that is checked, or of the system's, is compared
- * with each region that is found (entry_is_claimed()). One about a dmabuf or of an iface without a
- * runtime says what it is, and so does a trusted one of an iface. One about a list is about each
- * segment. */
+/* Is the claim part of the key? A checked claim about memory, and a trusted one of the system's,
+ * are not: they are compared with each region that is found (entry_is_claimed()). A claim about a
+ * dmabuf, of an iface without a runtime, or a trusted claim of an iface decides what the memory is,
+ * so it is. A claim about a list applies to each segment. */
 static bool has_claim(const struct hmreg_mr_attr *attr, bool list)
 {
     if (attr->claim_iface == HMREG_CLAIM_NONE)
@@ -30,8 +30,8 @@ static bool has_claim(const struct hmreg_mr_attr *attr, bool list)
            (attr->claim_iface == HMREG_CLAIM_TRUSTED && attr->iface != HMREG_IFACE_SYSTEM);
 }
 
-/* Clears what is not part of the key. All other fields are, also those added later: a field that
- * points to something has to be handled as auth_key, dmabuf and endpoints are. */
+/* Clears the fields that are not part of the key. All other fields are, also those added later:
+ * treat a field that is a pointer as auth_key, dmabuf and endpoints are treated. */
 static void clear_others(struct hmreg_mr_attr *attr, bool list)
 {
     size_t padding = offsetof(struct hmreg_mr_attr, device) + sizeof(attr->device);
@@ -44,7 +44,7 @@ static void clear_others(struct hmreg_mr_attr *attr, bool list)
     attr->iov = NULL; /* the range is searched by address */
     attr->iov_count = 0;
     attr->access = 0;
-    attr->requested_key = 0; /* or HMREG_KEY_ANY, which says the same */
+    attr->requested_key = 0; /* or HMREG_KEY_ANY, which means the same */
     attr->context = NULL;
     attr->auth_key = NULL;
     memset((char *)attr + padding, 0, offsetof(struct hmreg_mr_attr, dmabuf) - padding);
@@ -147,7 +147,7 @@ static size_t segment_bytes(const struct variant *variant)
     return variant->key.count * sizeof(variant->segments[0]);
 }
 
-/* Either may be NULL if there are none. */
+/* Either may be NULL: no endpoints. */
 static int compare_bytes(const void *one, const void *other, size_t count)
 {
     return count ? memcmp(one, other, count) : 0;
@@ -216,7 +216,7 @@ static struct variant *insert(struct variants *variants, const struct variant *l
     return made;
 }
 
-/* The one like `wanted`, which the caller then uses. NULL: no memory. */
+/* The variant equal to `wanted`, which the caller then uses. NULL: no memory. */
 static struct variant *use_like(struct variants *variants, const struct variant *wanted)
 {
     struct variant *variant, **found;
@@ -389,7 +389,7 @@ void variant_put(struct variants *variants, struct variant *variant)
 
     while (users > 1 && !atomic_compare_exchange_weak(&variant->users, &users, users - 1))
         ;
-    if (users != 1) /* others use it, as an entry does after a hit; or it is NULL */
+    if (users != 1) /* others use it, for instance the entry of a hit; or it is NULL */
         return;
     pthread_mutex_lock(&variants->lock);
     if (atomic_fetch_sub(&variant->users, 1) == 1) {

@@ -10,8 +10,7 @@
 
 #include <errno.h>
 
-/* With the lock held: does the entry touch the range? Of one that ends, its segments may be gone.
- */
+/* With the lock held: does the entry touch the range? An ending entry's segments may be gone. */
 static bool touches(const struct hmreg_mr *entry, const struct suspended_range *range)
 {
     struct span one;
@@ -56,7 +55,7 @@ static bool is_whole(const struct mr_body *body, const struct visit *visit)
     return body->state == CACHE_HELD && !body->filling && body->registered;
 }
 
-/* With the lock held: takes an entry that is whole and touches the range. */
+/* With the lock held: takes an entry that is_whole() and touches the range. */
 static bool take(struct cache_pool *pool, struct hmreg_mr *entry, struct visit *visit)
 {
     struct mr_body *body = entry_body(entry);
@@ -80,8 +79,8 @@ static bool take(struct cache_pool *pool, struct hmreg_mr *entry, struct visit *
     return false;
 }
 
-/* Gives an entry back to other visits, first completed where a member of its group was withdrawn or
- * replaced meanwhile. */
+/* Gives an entry back to other visits. If a member of its group was withdrawn or replaced
+ * meanwhile, completes the entry first. */
 static void leave(struct cache_set *set, struct hmreg_mr *entry)
 {
     bool left = false;
@@ -97,7 +96,7 @@ static void leave(struct cache_set *set, struct hmreg_mr *entry)
     }
 }
 
-/* The next taken entry from *number on, which is advanced behind it. NULL: none. */
+/* The next taken entry from *number on; advances *number past it. NULL: none. */
 static struct hmreg_mr *next_taken(struct cache_pool *pool, uint32_t *number, struct visit *visit)
 {
     struct hmreg_mr *entry = NULL;

@@ -8,10 +8,9 @@
 #include "core/cache/cache_set.h"
 #include "core/explicit/origin.h"
 
-/* Visits those that are registered; call() gets no origin. Stops at the first failure, and returns
- * it. */
+/* Visits registered regions; call() gets no origin. Stops at the first failure, and returns it. */
 int visit_entries(struct cache_set *set, struct visit *visit);
-/* The domain's explicit regions before (origin_visit()). */
+/* Visits the domain's explicit regions first (origin_visit()), then its cached ones. */
 int visit_all(struct cache_set *set, struct visit *visit);
 
 #endif

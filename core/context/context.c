@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Opens and closes the library, and answers what it knows of its monitor, runtimes and devices.
+ * Opens and closes the library, and describes its monitor, runtimes and devices.
  */
 #include "core/context/context.h"
 
@@ -85,7 +85,7 @@ void context_device(struct hmreg *lib, enum hmreg_iface iface, int device, struc
 }
 
 /* Logs the chosen monitor and shows it on the stats page. Called once per library, on the thread
- * that chose. That another thread has begun to load a file since is not worth a line. */
+ * that chose. If another thread has begun to load a file since, that is not worth a line. */
 static void log_choice(struct hmreg *lib)
 {
     struct hmreg_monitor_info info = {0};
@@ -99,7 +99,7 @@ static void log_choice(struct hmreg *lib)
                  "host memory is registered anew by each get, none is cached%s: %s",
                  info.active == HMREG_MONITOR_DISABLED ? "" : " for now", info.why);
     else
-        log_say(&lib->settings.log, HMREG_LOG_INFO, "%s tells of changes of host memory%s%s",
+        log_say(&lib->settings.log, HMREG_LOG_INFO, "%s reports changes of host memory%s%s",
                 hmreg_monitor_name(info.active), info.why[0] && !loads ? "; " : "",
                 loads ? "" : info.why);
 }
@@ -113,7 +113,7 @@ enum hmreg_monitor context_monitor(struct hmreg *lib)
 
 /* ---- all of the process ------------------------------------------------------------------ */
 
-/* On a page that is wiped in a forked child, where zeroes are a free lock and an empty list. */
+/* On a page that a fork wipes in the child: zeroes are a free lock and an empty list. */
 struct all {
     pthread_mutex_t lock;
     pthread_cond_t left; /* a visit has ended */
@@ -174,7 +174,7 @@ int hmreg_open(const struct hmreg_config *config, struct hmreg **out)
     int rc;
     UNCANCELLED;
 
-    if (process_is_bare()) /* no longer: it is to allocate */
+    if (process_is_bare()) /* cleared, since it is going to allocate */
         (void)process_epoch_start();
     rc = validate_pointer(out, "out");
     if (!rc)

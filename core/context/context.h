@@ -31,8 +31,8 @@ struct owned {
 
 struct hmreg {
     uint64_t epoch;
-    _Atomic uint64_t life; /* of the process, as context_life() knew it last */
-    struct hmreg *next;    /* in the process's list, which guards these two */
+    _Atomic uint64_t life; /* of the process, as context_life() saw it last */
+    struct hmreg *next;    /* in the process's list, whose lock guards these two */
     unsigned visitors;     /* threads in context_each() */
     struct settings settings;
     struct runtimes runtimes;
@@ -44,27 +44,28 @@ struct hmreg {
     struct cache_set *sets;
     struct group *groups;       /* guarded by sets_lock */
     struct suspended suspended; /* ranges of hmreg_suspend() */
-    bool asleep;                /* from hmreg_hibernate() to hmreg_thaw(); under suspended's turn */
+    bool asleep;                /* true from hmreg_hibernate() to hmreg_thaw(); for the thread whose
+                                   turn it is (suspended) */
     atomic_uint domains;
     atomic_bool told_unreadable; /* see explain_warn_unreadable() */
     pthread_mutex_t lock;        /* guards owned; never held across a vendor's call */
     struct owned *owned;
 };
 
-/* Why all of a runtime's memory ends without a report. */
+/* Why the end of all of a runtime's memory is unreported. */
 #define CONTEXT_ENDS_ARE_OFF(lib)                                                                  \
     ((lib)->settings.plain_calls ? "HMREG_SYSCALLS is plain" : "HMREG_DEVICE_MONITOR is off")
-#define CONTEXT_REPORTS_NO_END "this runtime reports the end of no memory"
+#define CONTEXT_REPORTS_NO_END "this runtime never reports the end of memory"
 
 /* Checks that lib is not NULL and belongs to this process. -EINVAL, -EPERM. */
 int context_check(const struct hmreg *lib);
 
-/* life_number(). In a new life no cached region serves any more that was registered in an earlier
- * one: each ends with its last put. */
+/* life_number(). In a new life no cached region of an earlier one serves any more: each ends with
+ * its last put. */
 uint64_t context_life(struct hmreg *lib);
 
-/* Calls call() for each open library of the process, which is not closed meanwhile, until it does
- * not return 0. Returns that. No lock is held during the call. */
+/* Calls call() for each open library of the process, which stays open meanwhile, until a call does
+ * not return 0. Returns that result. No lock is held during the call. */
 int context_each(int (*call)(struct hmreg *lib, void *context), void *context);
 
 /* Checks that a valid iface, which the caller names, has this device. -ENODEV. */
@@ -73,14 +74,14 @@ int context_check_device(struct hmreg *lib, enum hmreg_iface iface, int device);
 /* The runtime of an iface; NULL: not present. SYSTEM is always present. Starts nothing. */
 struct runtime *context_runtime(struct hmreg *lib, enum hmreg_iface iface);
 
-/* The same for an iface that the caller names: starts its runtime. NULL: it cannot be used, and an
+/* Likewise for an iface that the caller names: starts its runtime. NULL: it cannot be used, and an
  * error with this code is recorded. */
 struct runtime *context_runtime_named(struct hmreg *lib, enum hmreg_iface iface, int code);
 
 /* The PCI address and simulated flag of a device; zeroes for device -1. */
 void context_device(struct hmreg *lib, enum hmreg_iface iface, int device, struct hmem_device *out);
 
-/* The monitor for host memory that is to be cached. If the default is not resolved yet, chooses a
+/* The monitor for host memory that will be cached. If the default is not resolved yet, chooses a
  * monitor. DEFAULT: none could be chosen now. */
 enum hmreg_monitor context_monitor(struct hmreg *lib);
 

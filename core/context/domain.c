@@ -13,7 +13,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* A registration's most: its token is then one that older versions read. */
+/* The most for one registration: older versions can read its token. */
 #define MOST_RANGES 64
 
 /* ---- default operations ----------------------------------------------------------------- */
@@ -154,7 +154,7 @@ static struct provider_ops complete(const struct provider_ops *given)
 
 /* ---- room ------------------------------------------------------------------------------- */
 
-/* Did the fabric give the thread's last error, or hmreg itself? */
+/* Is the thread's last error the fabric's, or hmreg's own? */
 static bool is_fabrics(const struct hmreg_domain *domain, int rc)
 {
     const struct hmreg_error *error = hmreg_last_error();

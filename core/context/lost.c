@@ -24,7 +24,7 @@ int domain_fail_lost(const struct hmreg_domain *domain)
     return hmreg_fail(-ENODEV, "the domain is lost: %s", domain->lost.why);
 }
 
-/* The reason is read without the lock by threads that have read `is`. */
+/* Threads that have read `is` read the reason without the lock. */
 void lost_mark(struct hmreg_domain *domain, const char *why)
 {
     struct lost *lost = &domain->lost;
@@ -65,8 +65,7 @@ int hmreg_domain_lost(struct hmreg_domain *domain, const char *why)
     if (rc)
         return rc;
     if (domain->group)
-        return hmreg_fail(-EINVAL,
-                          "domain is a group: name the member that is lost, which stays lost");
+        return hmreg_fail(-EINVAL, "domain is a group: pass its lost member instead");
     lost_mark(domain, why);
     lost_settle(domain);
     return atomic_load(&domain->lost.settled)

@@ -13,7 +13,7 @@
 struct quota {
     pthread_mutex_t lock;
     uint64_t regions, bytes;         /* charged */
-    uint64_t max_regions, max_bytes; /* they do not change */
+    uint64_t max_regions, max_bytes; /* constant */
 };
 
 void quota_init(struct quota *quota, uint64_t max_regions, uint64_t max_bytes);
@@ -25,13 +25,13 @@ enum quota_answer {
     QUOTA_NEVER, /* exceeds a limit even with nothing else charged */
 };
 
-/* Would a region exceed the limits even if no other were charged? Takes no lock; a caller uses it
- * before it evicts anything. */
+/* Would a region exceed the limits even if no other were charged? Takes no lock; callers ask before
+ * they evict. */
 bool quota_never_fits(const struct quota *quota, uint64_t bytes);
 
 /* Charges a region of so many bytes if it fits. */
 enum quota_answer quota_take(struct quota *quota, uint64_t bytes);
-/* Credits what is no longer cached. */
+/* Credits regions that are no longer cached. */
 void quota_give(struct quota *quota, uint64_t regions, uint64_t bytes);
 
 /* Is there a limit? If not, caches are not counted. */

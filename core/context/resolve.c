@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See resolve.h. Several runtimes may know the same pinned host memory; the first is taken, since
- * all mean the same pages. Device or managed memory has one owner. A range that begins in host
- * memory that a runtime pinned, and goes on behind it, is the system's: applications pin buffers in
- * parts, and the rest is of the same pages whether it is pinned or not.
+ * See resolve.h. Several runtimes may know one range of pinned host memory: the first is taken,
+ * since all describe the same pages. Device or managed memory has one owner. A range that begins in
+ * pinned host memory and extends beyond it is the system's: applications pin buffers in parts, and
+ * the pages do not depend on the pinning.
  */
 #include "core/context/resolve.h"
 
@@ -32,8 +32,8 @@ static int settle(struct resolved *best, const struct resolved *claim, uint64_t 
     return 0;
 }
 
-/* What the runtime describes from there on as one piece. One that reports no end of it describes
- * what was asked for: the longest range that it accepts is found by halves. */
+/* The piece that the runtime describes from this address on. A runtime that reports no end
+ * describes the queried range: bisection finds the longest range that it accepts. */
 static int part_at(const struct runtime *runtime, uint64_t at, size_t len, struct hmem_range *part)
 {
     int rc = runtime->ops->resolve(runtime->self, at, 1, part);
@@ -55,9 +55,9 @@ static int part_at(const struct runtime *runtime, uint64_t at, size_t len, struc
     return 0;
 }
 
-/* A range that leaves the runtime's allocation: does it begin in host memory, at the address that
- * the process itself uses, and what the runtime knows next is such memory too? Addresses for
- * devices end with what was pinned. */
+/* For a range that leaves the runtime's allocation: does it begin in host memory, at the process's
+ * own address, and is the runtime's next piece such memory too? Addresses for devices end with the
+ * pinned memory. */
 static bool is_host_in_parts(const struct runtime *runtime, uint64_t addr, size_t len)
 {
     struct hmem_range part;
@@ -100,7 +100,7 @@ static int ask_runtimes(struct hmreg *lib, uint64_t addr, size_t len, struct res
     return 0;
 }
 
-/* *out: in, the memory as the system's; out, as its owner's. */
+/* *out: in, the system's description; out, the owner's. */
 static int resolve_among_vendors(struct hmreg *lib, uint64_t addr, size_t len, struct resolved *out)
 {
     struct resolved best = *out;

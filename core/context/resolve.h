@@ -46,13 +46,13 @@ int resolve(struct hmreg *lib, uint64_t addr, size_t len, struct resolved *out);
  * mapped throughout. */
 int resolve_mapped(struct hmreg *lib, uint64_t addr, size_t len, struct hmem_range *out);
 
-/* What is said of system memory that the process cannot read. */
+/* The text about system memory that the process cannot read. */
 #define RESOLVE_UNREADABLE                                                                         \
     "no runtime knows the memory, and the process cannot read all of it: nothing is mapped "       \
     "there, "                                                                                      \
     "or without rights, as where a runtime has freed or reserved it"
 
-/* Can the process read all of this system memory? True, too, if that cannot be found out. */
+/* Can the process read all of this system memory? Also true if unknown. */
 bool resolve_is_readable(struct hmreg *lib, const struct iovec *range);
 
 /* As resolve(); also checks that system memory is mapped throughout (-EFAULT). */

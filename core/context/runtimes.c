@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See runtimes.h. For a runtime that cannot be started the reason is kept, which is no error. A
- * forked child does not start a runtime that its parent has used, since no runtime survives a fork.
- * It starts none at all if a thread of the parent was loading one at the fork: the child then
- * inherits the dynamic linker with its locks held and its data half changed.
+ * See runtimes.h. A runtime that cannot be started is no error; the reason is kept. A forked child
+ * does not start a runtime that its parent has used, since no runtime survives a fork. It starts no
+ * runtime at all if a thread of the parent was loading one at the fork: the child then inherits the
+ * dynamic linker's locks held and its data half changed.
  */
 #include "core/context/runtimes.h"
 
@@ -21,11 +21,11 @@ static struct {
     _Atomic uint64_t user;  /* the epoch in which a thread is opening or closing it now */
 } used[HMREG_IFACE_COUNT];
 
-/* The threads that are loading the library of a runtime, which wait for any thread that is in
- * dlopen(3). Such a thread may need a runtime (a get in a constructor), so `used` marks none yet.
+/* The threads that are loading a runtime's library. They wait for any thread in dlopen(3), which
+ * itself may need a runtime (a get in a constructor). So `used` does not mark the runtime yet.
  */
 static struct {
-    _Atomic uint64_t epoch; /* in which one last began */
+    _Atomic uint64_t epoch; /* the epoch in which a load last began */
     atomic_uint count;
 } loading;
 
@@ -91,7 +91,7 @@ static void become(struct runtimes *all, struct runtime *runtime, enum runtime_s
 }
 
 /* A runtime that is not installed may be tried again, since the application may load its library
- * from elsewhere, and one that found no memory, since there may be some by then. */
+ * from elsewhere. So may a runtime that lacked memory. */
 static void conclude(struct runtimes *all, struct runtime *runtime, int rc)
 {
     set_why(all, runtime, rc ? hmreg_last_error()->text : "");
@@ -173,7 +173,7 @@ static bool is_loaded(const struct runtime *runtime)
     return !runtime->ops->loaded || runtime->ops->loaded();
 }
 
-/* The library is in the process. If it reports no device, no memory is its. */
+/* The library is in the process. If it reports no device, it owns no memory. */
 static int start_loaded(struct runtimes *all, struct runtime *runtime)
 {
     char why[sizeof(runtime->why)];
@@ -187,7 +187,7 @@ static int start_loaded(struct runtimes *all, struct runtime *runtime)
                       runtime->ops->name, why);
 }
 
-/* Of a runtime in the process: is it left alone until the application has started it? */
+/* For a runtime in the process: is it left alone until the application has started it? */
 static bool waits(struct runtimes *all, const struct runtime *runtime)
 {
     uint32_t bit = HMREG_IFACE_BIT(runtime->ops->iface);
@@ -228,14 +228,14 @@ int runtimes_notice(struct runtimes *all)
 
 /* ---- all of them ------------------------------------------------------------------------ */
 
-/* A fork happened before this library was opened, so the answer stays. False: with the reason. */
+/* A fork happened before this library was opened, so the answer stays. False: gives the reason. */
 static bool may_start(struct runtimes *all, struct runtime *runtime, uint32_t ifaces)
 {
     uint64_t first = atomic_load(&used[runtime->ops->iface].first);
 
     runtime->why[0] = '\0';
     if (!(ifaces & HMREG_IFACE_BIT(runtime->ops->iface)))
-        snprintf(runtime->why, sizeof(runtime->why), "%s was not asked for", runtime->ops->name);
+        snprintf(runtime->why, sizeof(runtime->why), "%s was not requested", runtime->ops->name);
     else if (first && first != all->epoch)
         snprintf(runtime->why, sizeof(runtime->why),
                  "a parent of this process used %s before fork(); its runtime does not work in a "

@@ -2,13 +2,13 @@
  *
  * The vendors' runtimes of an opened library, and when each is started: at the first need.
  *
- * A call that names a runtime needs it: hmreg_open() with its iface in the configuration, a
- * question about its devices, an allocation, a claim. The runtime is then loaded. A call that asks
- * what an address is needs it only if its library is in the process already: without the library
- * no memory can be its. A library that the application loads later is noticed by the next such
- * question. Until the first need nothing of a runtime runs in the process, so that a fork before it
- * is harmless. Where hmreg is a guest that the application does not know (started_only), such a
- * question needs no runtime that the application has not started: before, no memory is its.
+ * A call that names a runtime needs it: hmreg_open() with its iface in the configuration, a query
+ * of its devices, an allocation, a claim. The runtime is then loaded. A look-up of an address needs
+ * it only if its library is in the process already: without the library it owns no memory. The next
+ * look-up detects a library that the application loads later. Until the first need no code of a
+ * runtime runs in the process, so a fork before it is harmless. If the application does not know
+ * hmreg (started_only), look-ups never start a runtime: one that the application has not started
+ * owns no memory.
  */
 #ifndef HMREG_CORE_CONTEXT_RUNTIMES_H
 #define HMREG_CORE_CONTEXT_RUNTIMES_H
@@ -22,7 +22,7 @@
 enum runtime_state {
     RUNTIME_UNTRIED, /* may be started */
     RUNTIME_PRESENT,
-    RUNTIME_ABSENT, /* is not asked for, or could not be started: stays so */
+    RUNTIME_ABSENT, /* not requested, or failed to start: stays so */
 };
 
 /* The runtime of one iface. self and devices are set before the state becomes PRESENT, and do not
@@ -39,17 +39,17 @@ struct runtimes {
     struct runtime of[HMREG_IFACE_COUNT];
     uint64_t epoch;
     const struct log *log;
-    atomic_uint untried;    /* HMREG_IFACE_BIT() of those that may be started */
+    atomic_uint untried;    /* HMREG_IFACE_BIT()s of the runtimes that may be started */
     bool started_only;      /* see above; set before runtimes_open() */
-    atomic_uint waiting;    /* of the untried, those that are loaded and wait for their start */
-    atomic_bool vendors;    /* one is present besides the system's */
-    _Atomic uint64_t loads; /* libraries_loaded() when none of the untried was loaded */
+    atomic_uint waiting;    /* untried runtimes that are loaded and wait for their start */
+    atomic_bool vendors;    /* another one than the system's is present */
+    _Atomic uint64_t loads; /* libraries_loaded() when no untried runtime was loaded */
     pthread_mutex_t lock;   /* never held across a vendor's call */
 };
 
-/* Starts the system's, which cannot fail, and those named. ifaces: those that may be used; named:
- * those that the application or the operator named; both as HMREG_IFACE_BIT() values. epoch: the
- * process's. log: is kept. A runtime that cannot be started is no error. */
+/* Starts the system's, which cannot fail, and the named runtimes. ifaces: the usable ones; named:
+ * the ones that the application or the operator named; both as HMREG_IFACE_BIT() values. epoch: the
+ * process's. log: kept. A runtime that cannot be started is no error. */
 void runtimes_open(struct runtimes *all, uint32_t ifaces, uint32_t named, uint64_t epoch,
                    const struct log *log);
 void runtimes_close(struct runtimes *all);
@@ -63,13 +63,13 @@ static inline struct runtime *runtimes_present(struct runtimes *all, enum hmreg_
                                                                                           : NULL;
 }
 
-/* The same for a caller that has named the iface: loads and starts the runtime if that was not
+/* Likewise for a caller that has named the iface: loads and starts the runtime if that was not
  * tried. Keeps the thread's last error. */
 struct runtime *runtimes_named(struct runtimes *all, enum hmreg_iface iface);
 
-/* Starts every untried runtime whose library is in the process. To be called before the runtimes
- * are asked about an address. -ENOMEM, -EIO: one is in the process, and whether memory is its
- * cannot be found out now. */
+/* Starts every untried runtime whose library is in the process. Call it before you query the
+ * runtimes about an address. -ENOMEM, -EIO: a runtime is in the process, but cannot be queried
+ * now. */
 int runtimes_notice(struct runtimes *all);
 
 /* Why an iface's runtime is not present; "": it is. */

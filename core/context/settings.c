@@ -31,7 +31,7 @@ static int iface_named(const char *name, size_t len)
     return iface;
 }
 
-#define VALUE "%.1000s" /* room for what is accepted is left in an error's text */
+#define VALUE "%.1000s" /* leaves room for the accepted values in an error's text */
 
 static int read_ifaces(struct settings *out)
 {
@@ -46,7 +46,7 @@ static int read_ifaces(struct settings *out)
 
         if (iface == HMREG_IFACE_COUNT)
             return hmreg_fail(-EINVAL,
-                              "HMREG_IFACES=" VALUE ": %.*s is none of system, cuda, rocr, ze",
+                              "HMREG_IFACES=" VALUE ": %.*s is not one of system, cuda, rocr, ze",
                               value, len && len < 500 ? (int)len : 500, len ? name : nameless);
         found |= HMREG_IFACE_BIT(iface);
         name = name[len] ? name + len + 1 : NULL;
@@ -62,9 +62,9 @@ struct choice {
     int setting;
 };
 
-/* The setting that a variable means; unset: the setting if the variable is not set. choice: ends
- * with a NULL name. accepted: the choices, for the error. *rc: becomes -EINVAL if no choice has the
- * value; nothing is read if it is an error already. */
+/* A variable's setting; unset: the setting if the variable is not set. choice: ends with a NULL
+ * name. accepted: the choices, for the error. *rc: becomes -EINVAL if no choice has the value; if
+ * it is an error already, nothing is read. */
 static int choose(const char *variable, const struct choice *choice, const char *accepted,
                   int unset, int *rc)
 {
@@ -284,7 +284,7 @@ static uint64_t half_of_memory(void)
     return pages > 0 ? (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) / 2 : UNKNOWN_MAX_BYTES;
 }
 
-/* HMREG_SYSCALLS=plain rules out what needs other calls. */
+/* HMREG_SYSCALLS=plain excludes settings that need other calls. */
 static int keep_to_plain_calls(struct settings *settings)
 {
     settings->stats = settings->device_ends = false;

@@ -12,17 +12,17 @@
 #include <stdbool.h>
 
 struct settings {
-    uint32_t ifaces;                 /* HMREG_IFACE_BIT()s of the runtimes that may be used */
-    uint32_t named;                  /* of those, the ones that config or HMREG_IFACES names */
-    bool started_only;               /* of the others, those that the application has started */
-    enum hmreg_monitor monitor;      /* for host memory */
-    bool monitor_if_there;           /* a kernel module's, which the environment asks for */
-    const char *monitor_missing;     /* the environment names one that cannot serve; NULL: no */
-    bool watch[HMREG_IFACE_COUNT];   /* may regions of this iface's device memory be cached? */
+    uint32_t ifaces;               /* HMREG_IFACE_BIT()s of the runtimes that may be used */
+    uint32_t named;                /* of these, the ones that config or HMREG_IFACES names */
+    bool started_only;             /* of the others, only those that the application has started */
+    enum hmreg_monitor monitor;    /* for host memory */
+    bool monitor_if_there;         /* the environment requests a kernel module's monitor */
+    const char *monitor_missing;   /* the environment names this unusable monitor; NULL: no */
+    bool watch[HMREG_IFACE_COUNT]; /* may regions of this iface's device memory be cached? */
     uint64_t max_regions, max_bytes; /* per cache; one of them 0: no caching */
-    uint64_t all_regions, all_bytes; /* of all caches together */
+    uint64_t all_regions, all_bytes; /* for all caches together */
     uint64_t fork_bytes; /* a domain that caches more pinned host memory gives back idle regions */
-    enum hmreg_way ways[HMREG_WAY_COUNT]; /* of path dmabuf, ended by NONE; none: by the pair */
+    enum hmreg_way ways[HMREG_WAY_COUNT]; /* for path dmabuf, ended by NONE; empty: by the pair */
     enum hmreg_check check[HMREG_IFACE_COUNT]; /* never DEFAULT */
     struct log log;
     bool device_ends;  /* may vendors watch for the end of memory? */
@@ -33,8 +33,8 @@ struct settings {
     bool check_claims; /* compare trusted claims with what the runtimes say */
 };
 
-/* Applies the defaults, then the environment, then config (NULL: none). out->log is set in any
- * case, for the line of a failure. -EINVAL. */
+/* Applies the defaults, then the environment, then config (NULL: none). Always sets out->log, for
+ * the line of a failure. -EINVAL. */
 int settings_read(const struct hmreg_config *config, struct settings *out);
 
 #endif

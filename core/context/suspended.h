@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The ranges that hmreg_suspend() has suspended, and all that hmreg_hibernate() has: few, and
- * looked at only by calls that register.
+ * The ranges that hmreg_suspend() and hmreg_hibernate() have suspended: few, and only calls that
+ * register look at them.
  *
- * A call that registers first makes its region visible in the domain's list of regions, and then
- * asks whether its memory is suspended; hmreg_suspend() first adds the range, and then goes through
+ * Such a call first makes its region visible in the domain's list of regions, and then checks
+ * whether its memory is suspended. hmreg_suspend() first adds the range, and then goes through
  * these lists. So one of them sees the other.
  */
 #ifndef HMREG_CORE_CONTEXT_SUSPENDED_H
@@ -21,7 +21,7 @@ struct suspended_range {
     uint64_t start, end;
 };
 
-/* What hmreg_hibernate() has suspended: all regions, also regions without an address. */
+/* The range of hmreg_hibernate(): all regions, also regions without an address. */
 #define SUSPENDED_ALL ((struct suspended_range){NULL, 0, UINT64_MAX})
 static inline bool suspended_is_all(const struct suspended_range *range)
 {
@@ -42,7 +42,7 @@ struct suspended {
     pthread_cond_t turned;
     bool taken; /* a thread suspends or resumes */
     atomic_uint count;
-    atomic_bool all; /* SUSPENDED_ALL is one of them */
+    atomic_bool all; /* SUSPENDED_ALL is among them */
     struct suspended_range *first;
     _Atomic uint64_t changes; /* suspensions so far */
     struct suspended_range recent[SUSPENDED_RECENT];
@@ -61,11 +61,12 @@ bool suspended_has(struct suspended *suspended, uint64_t start, uint64_t end);
 bool suspended_add(struct suspended *suspended, uint64_t start, uint64_t end);
 void suspended_remove(struct suspended *suspended, uint64_t start, uint64_t end);
 
-/* Does [start, end) touch a suspended range? but: other than this one, which may be NULL. */
+/* Does [start, end) touch a suspended range other than `but`, which may be NULL? */
 bool suspended_touches(struct suspended *suspended, uint64_t start, uint64_t end,
                        const struct suspended_range *but);
 
-/* Which calls suspended what a call finds suspended: the first begins it, the second ends it. */
+/* The names of the two calls, for an error's text: the first begins the suspension, the second ends
+ * it. */
 static inline const char *suspended_by(struct suspended *suspended)
 {
     return atomic_load(&suspended->all) ? "hmreg_hibernate()" : "hmreg_suspend()";
@@ -75,14 +76,14 @@ static inline const char *suspended_until(struct suspended *suspended)
     return atomic_load(&suspended->all) ? "hmreg_thaw()" : "hmreg_resume()";
 }
 
-/* How many suspensions there have been. A call reads it before it asks what its memory is. */
+/* The number of suspensions so far. A call reads it before it resolves its memory. */
 static inline uint64_t suspended_since(struct suspended *suspended)
 {
     return atomic_load(&suspended->changes);
 }
 
-/* -EAGAIN: memory of one of the ranges is suspended, or has been since: what the call knows of it
- * may be outdated. Any thread. */
+/* -EAGAIN: memory of one of the ranges is suspended, or was since: the call's knowledge of it may
+ * be outdated. Any thread. */
 int suspended_check(struct suspended *suspended, const struct iovec *iov, size_t count,
                     uint64_t since);
 

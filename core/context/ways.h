@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The ways of path dmabuf: how a descriptor is mapped (as usual, or through PCIe) and how it is
- * imported (as usual, or for data direct). The configuration's order counts, else one that depends
- * on NIC and device:
+ * imported (as usual, or for data direct). The configuration decides the order, else the NIC and
+ * the device:
  *
  *     NIC               memory behind a coherent link (Grace)     other memory
  *     data direct       data-direct-pcie, data-direct, plain      data-direct, data-direct-pcie,
@@ -10,8 +10,8 @@
  *     PCIe only (EFA)   pcie, plain                               plain
  *     others            plain                                     plain
  *
- * Elsewhere way pcie is never tried unasked: such a descriptor may register and then fail in
- * transfers. hmreg doctor finds out where it works.
+ * For other pairs way pcie is tried only on request: the descriptor may register and then fail in
+ * transfers. hmreg doctor tests each way.
  */
 #ifndef HMREG_CORE_CONTEXT_WAYS_H
 #define HMREG_CORE_CONTEXT_WAYS_H

@@ -2,12 +2,11 @@
  *
  * The contract of a memory vendor: the whole port on one page.
  *
- * A vendor fills one `struct hmem_ops` in the source file named after it; its longer parts have
- * files of their own beside that one (cuda.c, cuda_lookup.c, ...). It loads its runtime when
- * opened, resolves addresses, exports dmabufs and copies. Between calls it keeps no state about
- * addresses, except for memory that it allocated itself and for allocation ids (alloc_ids.h). The
- * core calls the vendor; the vendor calls the core only to report errors (hmreg_fail, in
- * core/base/error.h).
+ * A vendor fills one `struct hmem_ops` in the source file named after it; longer parts have
+ * separate files beside it (cuda.c, cuda_lookup.c, ...). It loads its runtime when opened, resolves
+ * addresses, exports dmabufs and copies. Between calls it keeps no state about addresses, except
+ * for memory that it allocated itself and for allocation ids (alloc_ids.h). The core calls the
+ * vendor; the vendor calls the core only to report errors (hmreg_fail, in core/base/error.h).
  *
  * Rules for every operation, unless its comment says otherwise:
  *  - The core calls it from any thread, concurrently, with no lock of ours held, and never in a
@@ -32,7 +31,7 @@
 /* resolve: the address does not belong to this vendor. Not an error: no hmreg_fail(). */
 #define HMEM_NOT_MINE ENXIO
 
-struct hmem; /* one opened vendor; opaque: each vendor defines the struct for itself */
+struct hmem; /* one opened vendor; each vendor defines its own struct */
 
 /* Receives each range of a vendor's memory that is about to end, or has just ended. It runs inside
  * the runtime's own calls, on any thread, with any lock of the runtime or the application held, in
@@ -42,8 +41,8 @@ typedef void (*hmem_listener)(uint64_t start, uint64_t end);
 
 /* Sets the process's listener; the core sets the same one at each opening of the library. */
 void hmem_listen(hmem_listener listener);
-/* A vendor reports [start, end) to the listener, if there is one. The range may exceed what ends:
- * cached regions there serve no later get, and those in use stay so until their last put. */
+/* A vendor reports [start, end) to the listener, if there is one. The range may exceed the ended
+ * memory: cached regions there serve no later get, and held ones stay until their last put. */
 void hmem_ended(uint64_t start, uint64_t end);
 
 struct hmem_device {
@@ -54,8 +53,8 @@ struct hmem_device {
     bool dmabuf;     /* the runtime reports that this device's memory can be exported */
     bool coherent;   /* a coherent link connects it with the CPU (Grace), so that a NIC may reach
                         its memory by that link or by PCIe */
-    /* Where an iface has several drivers (Level Zero), else 0: the number of the device's driver,
-     * in the runtime's order, and the index of that driver's first device. */
+    /* If an iface has several drivers (Level Zero): the number of the device's driver, in the
+     * runtime's order, and the index of that driver's first device. Else 0. */
     unsigned driver, driver_first;
 };
 
@@ -63,7 +62,8 @@ struct hmem_runtime {
     char version[48];
     char library[128];    /* the path it was loaded from */
     char lacks[256];      /* a sentence on what this version lacks; "": it lacks nothing */
-    char unreported[256]; /* a sentence on which memory's end is not reported and why; "": all is */
+    char unreported[256]; /* a sentence: which memory's end is not reported, and why; "": all is
+                             reported */
 };
 
 /* Description of a range; filled by resolve. */
@@ -74,8 +74,8 @@ struct hmem_range {
                             under the range, which share the range's identity. A range of one
                             byte yields its segment: the core builds composites from these */
     uint64_t alloc_len;
-    uint64_t identity;  /* changes whenever any memory under the range was freed and allocated
-                           anew, even at the same address. 0: the vendor cannot detect this;
+    uint64_t identity;  /* changes whenever any memory under the range was freed and allocated anew,
+                           even at its old address. 0: the vendor cannot detect this;
                            device and managed memory is then registered but never cached, and
                            host memory relies on the monitor */
     bool id_recurs;     /* once this memory is gone, other memory may have its identity */
@@ -84,18 +84,18 @@ struct hmem_range {
     bool read_only;     /* the CPU cannot store there (system memory only) */
     bool anonymous;     /* private and not file-backed: no other process can change which
                            pages back it (system memory only) */
-    bool of_driver; /* each mapping is such, or of a character device's file, whose pages are its
-                       driver's (system memory only) */
-    bool unnamed;   /* each mapping is one of these, or MAP_SHARED | MAP_ANONYMOUS, which forked
-                       children share (system memory only) */
-    /* Of host memory with an identity. None: it may be the program's, which the runtime has only
-     * pinned. */
+    bool of_driver; /* each mapping is private and not file-backed, or of a character device's file,
+                       whose pages are its driver's (system memory only) */
+    bool unnamed;   /* as above, or MAP_SHARED | MAP_ANONYMOUS, which forked children share (system
+                       memory only) */
+    /* For host memory with an identity. Neither: it may be the program's, and the runtime has only
+     * pinned it. */
     bool allocated; /* the runtime itself allocated it: only its calls change the pages */
-    bool allocated_if_unnamed; /* the same if the list of mappings shows no file (`unnamed`) */
+    bool allocated_if_unnamed; /* likewise if the list of mappings shows no file (`unnamed`) */
     bool exportable;           /* export_dmabuf is expected to succeed for this range */
-    bool claimed; /* not from resolve but a caller's trusted claim of device memory: device,
-                     alloc_base and alloc_len are the caller's, identity is in the caller's own
-                     numbers or 0. Only export_dmabuf is given such a range */
+    bool claimed; /* not from resolve, but a caller's trusted claim of device memory: the caller
+                     gave device, alloc_base, alloc_len, and its own number or 0 as identity. Only
+                     export_dmabuf receives claims */
 };
 
 struct hmem_ops {
@@ -105,12 +105,12 @@ struct hmem_ops {
     /* Is the runtime's library in this process? Loads nothing. NULL: it always is. */
     bool (*loaded)(void);
 
-    /* Of a runtime whose library is in this process: was it started, by the application or by
-     * hmreg? Starts nothing. NULL: unknown. */
+    /* For a runtime whose library is in this process: has the application or hmreg started it?
+     * Starts nothing. NULL: unknown. */
     bool (*started)(void);
 
-    /* Loads the runtime's library, for which it needs the dynamic linker, so that open need not. On
-     * any number of threads. Errors: as open. NULL: there is nothing to load. */
+    /* Loads the runtime's library, so that open need not use the dynamic linker. On any number of
+     * threads. Errors: as open. NULL: there is nothing to load. */
     int (*load)(void);
 
     /* Loads the runtime and counts its devices. The caller closes *out with close().
@@ -136,40 +136,39 @@ struct hmem_ops {
      * detect reallocation. Same errors as resolve; -HMEM_NOT_MINE: the memory is gone. */
     int (*identity)(struct hmem *self, uint64_t addr, size_t len, uint64_t *out);
 
-    /* Is identity's answer this one? At less cost where the vendor can; records no error. NULL: as
+    /* Would identity write this one? Cheaper if the vendor can; records no error. NULL: as
      * identity. */
     bool (*is_same)(struct hmem *self, uint64_t addr, size_t len, uint64_t identity);
 
-    /* Does for watch() what needs the dynamic linker, whose locks another thread may hold that
-     * waits for this one: to be called with nothing held that others wait for. NULL: watch() needs
-     * none.
+    /* Makes watch()'s calls of the dynamic linker. Another thread may hold the linker's locks and
+     * wait for this one: call it while this thread holds nothing that others wait for. NULL:
+     * watch() needs none.
      */
     void (*prepare_watch)(struct hmem *self);
 
     /* Will the end of this memory be reported? range: resolve's result for it, with an identity.
-     * true: from before the call returns until it has ended, each way in which any of this memory
-     * can end calls hmem_ended() with a range that contains that part, before other memory can be
-     * had at its addresses. The core compares the identity once more after the call, which finds
-     * what ended before it. false: hits ask for the identity (hmem_ended() may be called
-     * for it all the same), and *why says for which reason, in
-     * words that stay as long as the process; why may be NULL. It never fails and records no error.
-     * NULL: always false. */
+     * true: from before the call returns, each way in which any part of this memory can end calls
+     * hmem_ended() with a range that contains the part, before its addresses can be reused. The
+     * core compares the identity once more after the call, which detects earlier ends. false: hits
+     * ask for the identity (hmem_ended() may still be called), and *why has the reason, a string
+     * that stays as long as the process; why may be NULL. Never fails and records no error. NULL:
+     * always false. */
     bool (*watch)(struct hmem *self, uint64_t addr, size_t len, const struct hmem_range *range,
                   const char **why);
 
     /* Exports the range as a dmabuf, as hmreg_export_dmabuf() promises: the caller owns the
-     * descriptor, it is close-on-exec, and offset locates addr exactly. range: resolve's result
-     * for the same range, or a claim; then the runtime is asked only what the export needs and
-     * the claim does not say. flags: HMREG_EXPORT_PCIE, or 0; a vendor that cannot meet it refuses.
-     * -EOPNOTSUPP: this memory, device or version has no export, or none with these flags. -EXDEV:
-     * one descriptor cannot cover the range; one per segment may. -EPROTO: the runtime's descriptor
-     * does not cover the range. -EFAULT: the memory was freed since resolve. -EIO; a system call's
-     * error. */
+     * descriptor, it is close-on-exec, and offset locates addr exactly. range: resolve's result for
+     * the range, or a claim; with a claim the runtime is asked only what the export needs besides.
+     * flags: HMREG_EXPORT_PCIE, or 0; a vendor that cannot meet it refuses. -EOPNOTSUPP: this
+     * memory, device or version has no export, or none with these flags. -EXDEV: one descriptor
+     * cannot cover the range; one per segment may. -EPROTO: the runtime's descriptor does not cover
+     * the range. -EFAULT: the memory was freed since resolve. -EIO; a system call's error. */
     int (*export_dmabuf)(struct hmem *self, uint64_t addr, size_t len,
                          const struct hmem_range *range, uint64_t flags, struct hmreg_dmabuf *out);
 
-    /* Has the runtime's synchronous calls write this device memory before they return, until it is
-     * freed. NULL: the runtime has no such setting. -EOPNOTSUPP: not for this memory or version.
+    /* Makes the runtime's synchronous calls complete their writes to this device memory before they
+     * return, until it is freed. NULL: the runtime has no such setting. -EOPNOTSUPP: not for this
+     * memory or version.
      * -EFAULT: the memory was freed since resolve. -EIO. */
     int (*sync_memops)(struct hmem *self, uint64_t addr, int device);
 
@@ -186,14 +185,14 @@ struct hmem_ops {
     int (*free)(struct hmem *self, void *addr, enum hmreg_mem_kind kind);
 };
 
-/* All that the core knows of hmem. */
+/* The core's whole view of hmem. */
 extern const struct hmem_table {
     /* The built-in vendors in iface order, terminated by NULL; system comes first and is always
      * present (hmem/hmem.c, generated from the list in hmem/CMakeLists.txt). */
     const struct hmem_ops *const *vendors;
     void (*listen)(hmem_listener listener); /* hmem_listen() */
-    /* How many libraries this process has loaded so far, not less those that it has unloaded: while
-     * the number stays, loaded() of every vendor does too. Never 0. */
+    /* How many libraries this process has loaded so far, unloaded ones included: while the number
+     * stays, so does loaded() of every vendor. Never 0. */
     uint64_t (*libraries_loaded)(void);
 } hmem_table;
 

@@ -28,7 +28,7 @@ struct log;
 
 #pragma GCC visibility push(default) /* the providers' libraries call these */
 
-/* How to register one region: each 0 as the domain does. The core has checked them against the
+/* How to register one region; 0: the domain's choice. The core has checked the options against the
  * domain's caps. */
 struct provider_options {
     enum hmreg_ordering ordering;
@@ -41,7 +41,7 @@ struct provider_options {
     uint64_t flags;           /* bits of caps.provider_flags */
 };
 
-/* What a domain can do; constant, but for hmreg_domain_renew(). */
+/* A domain's abilities; only hmreg_domain_renew() changes them. */
 struct provider_caps {
     char fabric[64];       /* the fabric's name, such as "tcp;ofi_rxm" */
     uint32_t mr_mode;      /* HMREG_MR_* */
@@ -51,7 +51,7 @@ struct provider_caps {
     uint64_t flags;        /* supported registration flags: HMREG_RMA_EVENT, HMREG_RMA_PMEM */
     uint32_t domain_flags; /* supported hmreg_domain_config flags beyond HMREG_DOMAIN_* */
     bool async;            /* registrations complete through an event queue of the fabric */
-    bool single;           /* a range is one registration, unless the caller takes several parts:
+    bool single;           /* a range is one registration, unless the caller permits several parts:
                               callers of this fabric post keys themselves */
     bool pends;            /* published() may call hmreg_mr_pending() */
     bool any_thread; /* any thread may deregister regions at any time; false: only threads that
@@ -59,25 +59,25 @@ struct provider_caps {
     bool local_keys; /* regions without remote access need a unique requested_key too */
     bool caches;     /* the fabric has a registration cache that cannot be turned off: ours
                         stays off unless the domain's config sets limits for it */
-    /* What provider_options may ask for. Defaults are always accepted. */
+    /* The accepted provider_options. Defaults are always accepted. */
     uint32_t orderings, atomics, on_demand; /* accepted values, as PROVIDER_VALUE()s */
     bool iova;                /* with HMREG_MR_VIRT_ADDR, peers may use a caller's addresses */
     bool local_iova;          /* local operations use such addresses too */
     uint64_t optional_access; /* accepted bits */
     uint64_t provider_flags;  /* accepted flags of the fabric's own */
     char nic[64];             /* the NIC's name, as hmreg_domain_info has it; "": none */
-    struct hmreg_pci pci;     /* of the NIC; valid 0: the fabric does not report it */
+    struct hmreg_pci pci;     /* the NIC's address; valid 0: the fabric does not report it */
     uint64_t max_mr;          /* most regions; 0: no known limit */
     bool data_direct;         /* reg() takes the ways of data direct */
-    bool pcie;                /* the NIC reaches memory through PCIe only, so that it is better off
-                                 with the PCIe mapping of memory behind a coherent link */
-    uint64_t number;          /* not 0: peers are domains of this process, which open the domain's
-                                 tokens; the number names it among them */
+    bool pcie;                /* the NIC reaches memory through PCIe only, so the PCIe mapping is
+                                 better for memory behind a coherent link */
+    uint64_t number;          /* not 0: only domains of this process are peers and open its tokens;
+                                 the number names it among them */
     bool pins;                /* the kernel pins registered host memory, and counts it against
                                  RLIMIT_MEMLOCK */
-    bool refuses_keys;        /* reg() answers -HMREG_ENOKEY to a requested key that is in use, so
-                                 that one drawn at random need not be known to be free */
-    bool renews;              /* the domain stands on objects of the caller's, which it may close
+    bool refuses_keys;        /* reg() returns -HMREG_ENOKEY for a requested key that is in use, so
+                                 a random key may be tried unchecked */
+    bool renews;              /* the domain uses objects of the caller's, which the caller may close
                                  while the library hibernates: hmreg_domain_renew() follows */
 };
 #define PROVIDER_VALUE(value) (1u << (value))
@@ -96,11 +96,11 @@ struct provider_request {
     uint64_t flags;
     enum hmreg_iface iface; /* HMREG_IFACE_COUNT to HMREG_IFACE_MAX: never SYSTEM */
     int device;             /* -1: unknown, or none */
-    /* Where the iface has several drivers (Level Zero), the number of the device's, and the
-     * device's index among that driver's; else 0 and device. */
+    /* If the iface has several drivers (Level Zero): the number of the device's driver, and the
+     * device's index within it. Else 0 and device. */
     unsigned driver;
     int driver_device;
-    enum hmreg_way way; /* DMABUF only: one of data direct only with caps.data_direct */
+    enum hmreg_way way; /* DMABUF only; ways of data direct only with caps.data_direct */
     const struct hmreg_dmabuf *dmabuf; /* DMABUF only; the core owns it and closes it afterwards */
     void *context;
     size_t auth_key_size;
@@ -110,19 +110,19 @@ struct provider_request {
     struct provider_options options;
 };
 
-/* A path to a device's memory takes room of which the fabric knows nothing, such as the window
- * through which other devices reach it (BAR1): -ENOMEM refuses that path, and another may have
+/* A path to device memory may take room that the fabric does not manage, such as the window through
+ * which other devices reach it (BAR1). -ENOMEM then refuses the path, and another path may have
  * room. It says nothing about locked memory, and evicting host memory would not help. */
 static inline bool provider_enomem_refuses(const struct provider_request *req)
 {
     return req->path == HMREG_PATH_DMABUF || req->path == HMREG_PATH_PEERMEM;
 }
 
-/* What an error of reg() says of the device's or the fabric's room. */
+/* What an error of reg() says about the device's or the fabric's room. */
 enum provider_room {
     PROVIDER_ROOM_ENOUGH, /* the error has nothing to do with room */
     PROVIDER_ROOM_FULL,
-    PROVIDER_ROOM_UNKNOWN, /* some drivers answer so when they are full */
+    PROVIDER_ROOM_UNKNOWN, /* some drivers return it when they are full */
 };
 
 struct provider_ops {
@@ -141,20 +141,20 @@ struct provider_ops {
     int (*reg)(void *self, const struct provider_request *req, struct hmreg_mr_keys *out,
                struct hmreg_reason *why);
 
-    /* What does this error of reg(), which the fabric gave, say of room? By a table of what drivers
-     * answer. NULL: UNKNOWN, but for those that say it themselves. */
+    /* What does this error of the fabric in reg() say about room? Uses a table of drivers' errors.
+     * NULL: UNKNOWN, except errors that name it. */
     enum provider_room (*room)(void *self, int rc);
 
-    /* reg() has failed with rc. Is that since the NIC is gone, for good? True: *why says how that
-     * shows, in at most `size` bytes. NULL: never. */
+    /* reg() has failed with rc. Is the NIC gone for good? True: *why has the evidence, in at most
+     * `size` bytes. NULL: never. */
     bool (*gone)(void *self, int rc, char *why, size_t size);
 
-    /* The domain is lost, for this reason, which stays: no thread of a caller may wait for the
-     * device from now on. Called with a lock held: it sets a flag and calls nothing. */
+    /* The domain is lost, for this reason, a string that stays: from now on no caller's thread may
+     * wait for the device. Called with a lock held: it sets a flag and calls nothing. */
     void (*lost)(void *self, const char *why);
 
-    /* The requested_key of a region that is given no key (HMREG_KEY_NOTAVAIL), as the fabric has
-     * it. NULL: it does not tell. */
+    /* The fabric's requested_key of a region without a key (HMREG_KEY_NOTAVAIL). NULL: the fabric
+     * does not report it. */
     uint64_t (*requested_key)(void *self, const struct hmreg_mr_keys *mr);
 
     /* Deregisters. -EBUSY: the fabric still uses the region, which is unchanged; the core tries
@@ -170,17 +170,17 @@ struct provider_ops {
      * available after reg() has returned. No key yet: HMREG_KEY_NOTAVAIL. */
     void (*look)(void *self, struct hmreg_mr_keys *mr);
 
-    /* bind binds the region to an object of the fabric, enable makes it usable, refresh updates
-     * its page translations (iov NULL: all of them; else each is inside one range of the region).
-     * As hmreg_mr_bind(), _enable(), _refresh(). Of a group's region mr is a copy: a withdrawal may
-     * move what it is of meanwhile. */
+    /* bind binds the region to an object of the fabric, enable makes it usable, refresh updates its
+     * page translations (iov NULL: all; else each element is inside one range of the region). As
+     * hmreg_mr_bind(), _enable(), _refresh(). For a group's region mr is a copy, since a withdrawal
+     * may move the registration meanwhile. */
     int (*bind)(void *self, const struct hmreg_mr_keys *mr, void *object, uint64_t flags);
     int (*enable)(void *self, const struct hmreg_mr_keys *mr);
     int (*refresh)(void *self, const struct hmreg_mr_keys *mr, const struct iovec *iov,
                    size_t count, uint64_t flags);
 
-    /* The core deregisters next a region that it has bound to an endpoint itself. A fabric whose
-     * dereg() answers -EBUSY while an endpoint is bound undoes the binding. */
+    /* Called before the core deregisters a region that the core itself has bound to an endpoint. If
+     * the fabric's dereg() returns -EBUSY while an endpoint is bound, undoes the binding. */
     void (*unbind)(void *self, struct hmreg_mr_keys *mr);
 
     /* Is an object bound to the region by bind()? */
@@ -201,8 +201,8 @@ struct provider_ops {
     int (*map_raw)(void *self, uint64_t base, const uint8_t *raw, size_t size, uint64_t *key);
     int (*unmap_raw)(void *self, uint64_t key);
 
-    /* How many objects of the provider that belong to the domain are open:
-     * hmreg_domain_close() refuses while there are any (-EBUSY). */
+    /* The number of the domain's open objects of the provider: hmreg_domain_close() refuses while
+     * there are any (-EBUSY). */
     unsigned (*objects)(void *self);
 
     /* Destroys the provider's part of a domain that is closing and has no region left. Until this
@@ -221,9 +221,9 @@ int hmreg_domain_create(struct hmreg *lib, const struct provider_ops *ops,
                         const struct hmreg_domain_config *config, struct hmreg_domain **out);
 
 /*
- * Gives a domain that hibernates another self and caps, of the same ops. Takes ownership of self,
- * which ops->destroy() ends on failure; else that of before, whose fabric may be gone: it calls
- * nothing of it. -EINVAL: the new caps demand more or permit less. -EBUSY, -ENODEV, -EPERM: see
+ * Gives a hibernating domain another self and caps, with its present ops. Takes ownership of self:
+ * on failure ops->destroy() ends it, else the previous one, whose fabric may be gone and is not
+ * called. -EINVAL: the new caps demand more or permit less. -EBUSY, -ENODEV, -EPERM: see
  * hmreg_domain_renew_verbs().
  */
 int hmreg_domain_renew(struct hmreg_domain *domain, const struct provider_caps *caps, void *self);
@@ -231,12 +231,12 @@ int hmreg_domain_renew(struct hmreg_domain *domain, const struct provider_caps *
 /* Checks that lib is not NULL (else -EINVAL) and belongs to this process (else -EPERM). Providers
  * call it before they touch any fabric object, which in a forked child belongs to the parent. */
 int hmreg_lib_check(const struct hmreg *lib);
-/* Its log, for core/base/failure.h; NULL: lib is NULL or of another process. */
+/* The library's log, for core/base/failure.h; NULL: lib is NULL or of another process. */
 struct log *hmreg_lib_log(struct hmreg *lib);
 
-/* Copies a caller's configuration, a struct that begins with its size, to the provider's of `size`
- * bytes. A newer caller's struct may be longer: the bytes beyond must be zero. type: its name, for
- * the error's text. Any thread. -EINVAL. */
+/* Copies a caller's configuration, a struct that begins with its size, to the provider's own struct
+ * of `size` bytes. A newer caller's struct may be longer: the bytes beyond must be zero. type: its
+ * name, for the error's text. Any thread. -EINVAL. */
 int hmreg_config_copy(void *ours, size_t size, const void *callers, const char *type);
 
 /* The provider's private part of a domain; NULL if domain is NULL or another provider's. */
@@ -252,8 +252,8 @@ void hmreg_domain_settle(struct hmreg_domain *domain);
 void hmreg_mr_pending(struct hmreg_mr *mr);
 void hmreg_mr_complete(struct hmreg_mr *mr);
 
-/* A subrange of a region for which the provider makes a key besides the region's own, as a memory
- * window has. base: the address of the first byte in RMA calls. */
+/* A subrange of a region that gets a second key, as a memory window does. base: the address of the
+ * first byte in RMA calls. */
 struct provider_subrange {
     void *self;   /* the provider's part of the domain */
     void *native; /* the registration's */
@@ -267,8 +267,8 @@ struct provider_subrange {
 int hmreg_mr_subrange(const struct hmreg_mr *mr, const char *provider_name, const void *addr,
                       size_t len, struct provider_subrange *out);
 
-/* The provider's private part of the remote's domain, and in *number the number of the domain whose
- * token it is (caps.number). NULL if remote is NULL or another provider's. */
+/* The provider's private part of the remote's domain. *number: the number of the domain that made
+ * its token (caps.number). NULL if remote is NULL or another provider's. */
 void *hmreg_remote_priv(const struct hmreg_remote *remote, const char *provider_name,
                         uint64_t *number);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Explicit registration and its close: the equivalents of fi_mr(3) and ibv_reg_mr(3). All three
- * forms of the call fill a struct request.
+ * Registers explicit regions and closes them: the equivalents of fi_mr(3) and ibv_reg_mr(3). All
+ * three forms of the call fill a struct request.
  */
 #include "core/explicit/explicit.h"
 
@@ -49,7 +49,7 @@ static int register_layout(struct hmreg_domain *domain, struct layout *layout,
     return 0;
 }
 
-/* request: checked. segments: NULL; or its memory, of which the request has no ranges. */
+/* request: checked. segments: NULL, or the memory of a request without ranges. */
 static int register_request(struct hmreg_domain *domain, const struct request *request,
                             const struct hmreg_segment *segments, size_t count,
                             struct hmreg_mr **out)
@@ -193,7 +193,7 @@ static int check_attr(const struct hmreg_domain *domain, const struct hmreg_mr_a
     return check_rails(domain, attr->rails);
 }
 
-/* Sets the request's ranges: the attributes' ranges, or the one range of its dmabuf. */
+/* Sets the request's ranges: the attributes' ranges, or its dmabuf's range. */
 static int check_ranges(const struct hmreg_domain *domain, const struct hmreg_mr_attr *attr,
                         uint64_t flags, struct iovec *in_dmabuf, struct dmabuf_file *file,
                         struct request *request)

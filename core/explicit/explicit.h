@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The attributes of a registration, checked, for explicit and for cached registration.
+ * Checks the attributes of explicit and cached registrations.
  */
 #ifndef HMREG_CORE_EXPLICIT_EXPLICIT_H
 #define HMREG_CORE_EXPLICIT_EXPLICIT_H
@@ -28,9 +28,9 @@ struct request attributes_request(const struct hmreg_mr_attr *attr, uint64_t fla
 /* Refuses a policy and endpoints, which only gets have. -EINVAL. */
 int attributes_not_of_get(const struct attributes *attributes);
 
-/* Checks attributes and flags as hmreg_mr_regattr() does, and makes a request of them. Its errors,
- * as far as they come before the memory is resolved, but for the length, which layout_gather() or
- * the caller checks. *out is undefined after an error. */
+/* Checks attributes and flags for hmreg_mr_regattr(), and makes a request of them. Returns its
+ * errors from before the memory is resolved, except for the length, which layout_gather() or the
+ * caller checks. *out is undefined after an error. */
 int request_from_attr(const struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
                       uint64_t flags, struct attributes *out);
 

@@ -65,7 +65,7 @@ static size_t range_count(const struct origin *origin)
     return origin->segments ? origin->segment_count : origin->request.count;
 }
 
-/* Of a dmabuf without an address: no bytes. */
+/* For a dmabuf without an address: no bytes. */
 static struct iovec iov_of_dmabuf(const struct hmreg_mr_dmabuf *dmabuf)
 {
     char *base = (char *)dmabuf->base_addr;
@@ -115,7 +115,7 @@ bool origin_is_suspended(const struct origin *origin, struct suspended *suspende
 
 /* ---- registering again ------------------------------------------------------------------ */
 
-/* Addresses of a device at which nothing is mapped would pass for host memory. */
+/* Unmapped addresses of a device would pass for host memory. */
 static int check_iface(const struct hmreg_mr *mr, const struct layout *layout)
 {
     enum hmreg_iface before = mr_body(mr)->iface, now = layout->whole.iface;
@@ -150,7 +150,7 @@ static int ask(const struct hmreg_resume_config *config, struct hmreg_mr *mr, si
 
 #define ALL_MEMBERS (-1)
 
-/* member: ALL_MEMBERS, or the one that the region is to be registered on. */
+/* member: ALL_MEMBERS, or the only member to register on. */
 static int fill(struct layout *layout, struct hmreg_mr *mr, int member)
 {
     if (member == ALL_MEMBERS)
@@ -303,7 +303,7 @@ int origin_begin(struct hmreg_mr *mr, struct origin *origin, enum origin_state s
     return check(mr->domain, origin, since);
 }
 
-/* With the lock held, which it drops where the region has to be completed first. */
+/* With the lock held; drops it if the region must be completed first. */
 static void set_open(struct origin *origin)
 {
     struct hmreg_mr *mr = origin->mr;
@@ -380,7 +380,7 @@ void origin_end(struct hmreg_domain *domain, struct origin *origin)
     free(origin);
 }
 
-/* With the lock held, which it drops meanwhile. */
+/* With the lock held; drops it meanwhile. */
 static int visit_open(struct hmreg_domain *domain, struct origin *origin, const struct visit *visit)
 {
     int rc;

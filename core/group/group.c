@@ -22,7 +22,7 @@ bool group_has(const struct group *group, const struct hmreg_domain *domain)
     return false;
 }
 
-/* what: the caller's name of it. */
+/* what: the caller's name for it. */
 static int check_domain(const struct hmreg *lib, const struct hmreg_domain *member,
                         const char *what)
 {
@@ -48,7 +48,7 @@ static int check_member(const struct hmreg *lib, struct hmreg_domain *const *mem
     snprintf(what, sizeof(what), "members[%zu]", rail);
     for (size_t i = 0; member && i < rail; i++)
         if (members[i] == member)
-            return hmreg_fail(-EINVAL, "members[%zu] is the same domain as members[%zu]", rail, i);
+            return hmreg_fail(-EINVAL, "members[%zu] and members[%zu] are one domain", rail, i);
     return check_domain(lib, member, what);
 }
 
@@ -72,7 +72,7 @@ static void release_members(const struct group *group, size_t count)
         atomic_store(&group->members[i]->owned, false);
 }
 
-/* A member of two owners could not be closed by either. */
+/* With two owners, no owner could close a member. */
 static int claim_members(const struct group *group)
 {
     for (size_t i = 0; i < group->count; i++)
@@ -145,7 +145,7 @@ void group_free(struct group *group)
 
 /* ---- replacing a member ----------------------------------------------------------------- */
 
-/* What the group has said of itself stays true. */
+/* hmreg_domain_query()'s earlier answer must stay true. */
 int group_check_new(const struct group *group, const struct hmreg_domain *domain)
 {
     int rc = check_domain(group->lib, domain, "domain");
@@ -238,8 +238,8 @@ static void name_fabric(const struct group *group, char *fabric, size_t size)
     }
 }
 
-/* Leaves out what options permit, since each member says what its rail may be asked for, and the
- * NIC, of which a group has several. */
+/* Leaves out the accepted options, since each member has its own, and the NIC, since a group has
+ * several. */
 struct provider_caps group_caps(const struct group *group)
 {
     struct provider_caps caps = {.key_size = UINT32_MAX,

@@ -95,7 +95,7 @@ int nearest_find(const struct group *group, const struct resolved *memory, size_
     rc = make(group, iface, place, &made);
     if (rc)
         return rc;
-    /* Another thread may have made the same: both stay. */
+    /* Another thread may have added an equal order: both stay. */
     made->next = atomic_load(&nearest->orders);
     while (!atomic_compare_exchange_weak(&nearest->orders, &made->next, made)) {
     }

@@ -17,25 +17,25 @@ struct nearest_order {
     size_t wanted; /* members that a region is registered on */
     struct {
         size_t rail;
-        const char *class; /* of the distance */
-    } member[];            /* all of the group, the nearest first */
+        const char *class; /* name of the distance */
+    } member[];            /* all members of the group, the nearest first */
 };
 
-/* The order for memory of so many bytes. *out NULL: the group has none, or it is unknown where the
- * memory is. Errors of order_ops. */
+/* The order for memory of so many bytes. *out NULL: the group has no orders, or the memory's place
+ * is unknown. Errors of order_ops. */
 int nearest_find(const struct group *group, const struct resolved *memory, size_t len,
                  const struct nearest_order **out);
 
-/* The first members that are wanted, bit i: member i. */
+/* The nearest members to register on, bit i: member i. */
 uint64_t nearest_rails(const struct nearest_order *order);
-/* The nearest member whose bit is not set in `rails`; -1: there is none. */
+/* The nearest member whose bit is not set in `rails`; -1: none. */
 int nearest_unused(const struct nearest_order *order, uint64_t rails);
 
-/* Says why a region is registered on this rail, or is not. */
+/* Writes why a region is, or is not, registered on this rail. */
 void nearest_explain(const struct nearest_order *order, size_t rail, bool taken, char *text,
                      size_t size);
 
-/* The members have other NICs: orders are found anew. Regions may have the old ones until
+/* The members' NICs have changed: finds orders anew. Regions may keep the old ones until
  * nearest_free(). */
 void nearest_renew(struct nearest *nearest);
 void nearest_free(struct nearest *nearest);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * hmreg_hibernate(): a suspension of all regions (core/cache/suspend.h), after which everything
- * ends that the library has open besides. First each domain is asked for what only the caller can
- * close, so that a refusal changes nothing.
+ * hmreg_hibernate() suspends all regions (core/cache/suspend.h), then ends everything else that the
+ * library has open. First it checks each domain for objects that only the caller can close, so that
+ * a refusal changes nothing.
  */
 #include <hmreg/hibernate.h>
 

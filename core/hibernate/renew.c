@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * hmreg_domain_renew(): the domain of a library that hibernates gets another self of its provider.
- * What hmreg_domain_query() has said of it stays true.
+ * hmreg_domain_query()'s earlier answers stay true.
  */
 #include "core/base/error.h"
 #include "core/base/uncancelled.h"
@@ -9,7 +9,7 @@
 
 #include <errno.h>
 
-/* Can `now` do all that `before` could? */
+/* Has `now` all abilities of `before`? */
 static bool permits(const struct provider_caps *before, const struct provider_caps *now)
 {
     return !(before->flags & ~now->flags) && now->iov_limit >= before->iov_limit &&
@@ -31,7 +31,7 @@ static bool demands_the_same(const struct hmreg_domain *domain, const struct pro
            (chooses ? now->key_size == before->key_size : now->key_size >= before->key_size);
 }
 
-/* With the turn of hmreg_suspend(). */
+/* For the thread whose turn it is (core/context/suspended.h). */
 static int check(const struct hmreg_domain *domain, const struct provider_caps *caps)
 {
     if (domain_is_lost(domain))
@@ -54,7 +54,7 @@ static void *exchange(struct hmreg_domain *domain, const struct provider_caps *c
     void *before = domain->self;
 
     if (!(now.mr_mode & (HMREG_MR_PROV_KEY | HMREG_MR_RAW)))
-        now.key_size = domain->caps.key_size; /* which the config may have made shorter */
+        now.key_size = domain->caps.key_size; /* the config may have made it shorter */
     domain_set_caps(domain, &now);
     domain->self = self;
     atomic_store(&domain->asleep, false);

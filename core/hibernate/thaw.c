@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * hmreg_thaw(): what is known of the machine and of the process is forgotten or found anew, and
- * then every region is resumed, one after the other, past those that fail.
+ * hmreg_thaw() forgets or renews the library's knowledge of the machine and the process. Then it
+ * resumes every region, one after the other, and continues after failures.
  */
 #include <hmreg/hibernate.h>
 
@@ -42,13 +42,13 @@ static void renew_group(struct group *group)
 
 static int wake_set(struct cache_set *set, void *context)
 {
-    atomic_store(&set->misfit.bytes, 0); /* limits may be others */
+    atomic_store(&set->misfit.bytes, 0); /* limits may have changed */
     if (set->domain->group)
         renew_group(set->domain->group);
     return 0;
 }
 
-/* Nothing is registered. After it the domains cannot be renewed any more. */
+/* Registers nothing. Afterwards the domains can no longer be renewed. */
 static int wake(struct hmreg *lib)
 {
     int rc = cache_set_each(lib, check_renewed, NULL, false);
@@ -84,7 +84,7 @@ static int thaw(struct hmreg *lib, const struct hmreg_thaw_config *config)
 
     if (!suspended_has(&lib->suspended, all.start, all.end))
         return hmreg_fail(-ENOENT, "the library does not hibernate: hmreg_hibernate() comes first");
-    if (lib->asleep) /* else a fabric was busy, or a call before this one was here */
+    if (lib->asleep) /* else a fabric was busy, or this call repeats an earlier one */
         rc = wake(lib);
     if (rc)
         return rc;

@@ -5,8 +5,8 @@
  * has taken, so that a range that cannot be registered fails early. The last worker to leave
  * publishes the region or undoes it.
  *
- * A job's lock guards its fields up to the line that says so. It is held while nothing outward is
- * called: no fabric, no vendor, no callback.
+ * A job's lock guards its fields up to the line that says so. No fabric, vendor or callback is
+ * called under it.
  *
  * At exit(3) workers take no more pieces (core/base/exiting.h).
  */
@@ -48,7 +48,7 @@ struct hmreg_job {
     unsigned working; /* threads in work() */
     bool waited;      /* a thread in hmreg_job_wait() registers */
     bool canceled, failed;
-    size_t failed_piece; /* the lowest that failed, of which are: */
+    size_t failed_piece; /* the lowest piece that failed; its fields: */
     struct hmreg_error failure;
     struct hmreg_explanation reasons; /* size 0: none */
     bool reporting;                   /* `reporter` is in the progress callback */
@@ -59,7 +59,7 @@ struct hmreg_job {
     /* Constant once the job has started, or its threads' and the fabric's: */
     struct hmreg_domain *domain;
     struct hmreg_job_config config;
-    struct origin *origin;         /* a copy of what the caller asked for */
+    struct origin *origin;         /* a copy of the caller's request */
     struct hmreg_mr_dmabuf dmabuf; /* the caller's; fd: a duplicate; -1: none */
     struct resolved found;         /* the memory of the whole range */
     struct layout layout;
@@ -71,14 +71,14 @@ struct hmreg_job {
 
 /* ---- pieces ----------------------------------------------------------------------------- */
 
-/* No further piece is to be taken. */
+/* May no further piece be taken? */
 static bool is_over(const struct hmreg_job *job)
 {
     return job->failed || job->canceled || job->next == job->pieces;
 }
 
-/* Keeps the thread's last error. reasons: why every path refused, if one of the job's threads
- * fails, which has no other. */
+/* Keeps the thread's last error. reasons: why every path refused, if a thread of the job's own
+ * fails. */
 static void keep_failure(struct hmreg_job *job, size_t piece, bool is_thread)
 {
     if (job->failed && piece > job->failed_piece)
@@ -109,7 +109,7 @@ static void report(struct hmreg_job *job)
     job->reporting = false;
 }
 
-/* Takes a piece. False: there is none. */
+/* Takes a piece. False: none is left. */
 static bool take(struct hmreg_job *job, size_t *piece)
 {
     while (job->begins_alone && job->next == 1 && !job->made && !is_over(job))
@@ -184,8 +184,7 @@ static void undo(struct hmreg_job *job)
     close_descriptors(job);
 }
 
-/* A member in the place of another may have to be completed first, which may fail: then the region
- * is undone. */
+/* A replaced member may have to be completed first; if that fails, the region is undone. */
 static int publish(struct hmreg_job *job)
 {
     struct hmreg_error_guard guard;
@@ -296,8 +295,8 @@ static int check_attributes(const struct hmreg_domain *domain, struct attributes
     return attributes_not_of_get(attributes);
 }
 
-/* Must piece 0 be registered before the others, because it has a key of the caller's, which the
- * library must not choose for another? */
+/* Must piece 0 be registered before the others? So it is if it has the caller's key, which the
+ * library must not choose for another piece. */
 static bool begins_alone(struct hmreg_domain *domain, const struct request *request)
 {
     bool all_choose = true; /* the members choose their keys themselves */
@@ -308,7 +307,7 @@ static bool begins_alone(struct hmreg_domain *domain, const struct request *requ
     return !all_choose && !request->any_key && (request->access & HMREG_ACCESS_REMOTE);
 }
 
-/* Copies what the attributes point to. */
+/* Copies the data behind the attributes' pointers. */
 static int keep_request(struct hmreg_job *job, struct request *request)
 {
     int fd = request->dmabuf ? request->dmabuf->fd : -1;
@@ -329,7 +328,7 @@ static int keep_request(struct hmreg_job *job, struct request *request)
     return job->dmabuf.fd < 0 ? hmreg_fail_os(errno, "dmabuf: fd cannot be duplicated") : 0;
 }
 
-/* Divides the range into pieces and makes the region, of which nothing is registered. */
+/* Divides the range into pieces and allocates the region; registers nothing. */
 static int prepare(struct hmreg_job *job, struct request *request)
 {
     struct suspended *suspended = &job->domain->lib->suspended;
@@ -355,7 +354,7 @@ static int prepare(struct hmreg_job *job, struct request *request)
     return 0;
 }
 
-/* How many threads the job starts. caller_works: the caller is one more worker. */
+/* The number of threads that the job starts. caller_works: the caller is one more worker. */
 static unsigned choose_threads(const struct hmreg_job *job, bool caller_works)
 {
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
@@ -368,7 +367,7 @@ static unsigned choose_threads(const struct hmreg_job *job, bool caller_works)
     return (workers < job->pieces ? workers : job->pieces) - caller_works;
 }
 
-/* Starts as many threads as can be. */
+/* Starts as many threads as possible. */
 static int start_threads(struct hmreg_job *job, unsigned threads)
 {
     struct hmreg_error_guard guard;
@@ -475,8 +474,8 @@ static int check_reporter(const struct hmreg_job *job)
     return hmreg_fail(-EDEADLK, "the job's own progress callback cannot wait for the job");
 }
 
-/* Should the waiting thread work? Without threads one waiting thread at a time registers. Another
- * one ends what no thread is left to end. */
+/* Should the waiting thread work? Without threads one waiting thread at a time registers. If no
+ * other thread remains to end the job, it does. */
 static bool must_work(const struct hmreg_job *job)
 {
     bool registers = job->waiters_work && !job->waited && !is_over(job);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See claim.h. A trusted claim is used as it is, also where it is wrong: then a wrong path may be
- * tried, or a dmabuf of other memory be exported. HMREG_DEBUG=claims finds such callers.
+ * See claim.h. A trusted claim is used unchecked. A wrong one may lead to a wrong path, or export a
+ * dmabuf of other memory. HMREG_DEBUG=claims finds such callers.
  */
 #include "core/mr/claim.h"
 
@@ -251,7 +251,7 @@ static int compare(const struct iovec *range, const struct resolved *claimed,
 }
 
 /* The memory of a caller's dmabuf, or of an iface without a runtime, is known only if a runtime
- * knows its address. To claim iface system is to leave open whose it is. */
+ * knows its address. Claiming iface system leaves the owner open. */
 static int compare_unknown(struct hmreg_domain *domain, const struct iovec *range,
                            const struct resolved *claimed)
 {
@@ -270,8 +270,8 @@ static int compare_unknown(struct hmreg_domain *domain, const struct iovec *rang
     return compare(range, claimed, &found);
 }
 
-/* Asks about the whole claimed allocation, so that its bounds are found for virtual memory too, and
- * then about the range. */
+/* Resolves the whole claimed allocation, which finds the bounds of virtual memory too, then the
+ * range. */
 static int compare_memory(struct hmreg_domain *domain, const struct iovec *range,
                           const struct resolved *claimed)
 {

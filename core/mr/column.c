@@ -30,7 +30,7 @@ static void move_registration(struct natives *from, size_t index, struct natives
     struct mr_note *note = &to->note[at], *before = &from->note[index];
     bool live = before->live;
 
-    if (before->kept) /* undone_retry() ends it where it is */
+    if (before->kept) /* undone_retry() ends it in place */
         return;
     note->taken_key = before->taken_key;
     note->key_taken = before->key_taken;
@@ -59,7 +59,7 @@ static void move_column(struct natives *from, size_t member, struct natives *to,
     natives_set_domain(from, member, NULL);
 }
 
-/* Is a registration still to be ended, for which there was no memory to move it out? */
+/* Does a registration remain to be ended, because memory was short to move it out? */
 static bool has_kept(const struct natives *natives, size_t member)
 {
     bool kept = false;
@@ -88,7 +88,7 @@ static bool is_outdated(const struct group *group, const struct natives *natives
            (domain != group->members[member] || (atomic_load(&group->withdrawn) & BIT(member)));
 }
 
-/* The natives, which stay until natives_leave(), also if the region is resumed meanwhile. */
+/* The natives. They stay until natives_leave(), even if the region is resumed meanwhile. */
 static struct natives *hold(const struct hmreg_mr *mr)
 {
     struct group *group = mr->domain->group;
@@ -113,8 +113,8 @@ static void push_left(struct hmreg_mr *mr, struct natives *left)
         atomic_fetch_add(&mr->domain->group->left, 1);
 }
 
-/* With the lock held. *left and *missing become NULL if they are used. A member that was not
- * registered on, though it was asked for, gets another chance with the next in its place. */
+/* With the lock held. *left and *missing become NULL if they are used. If the requested
+ * registration on a member failed, the member's replacement is tried. */
 static int withdraw(struct hmreg_mr *mr, size_t member, struct natives **left,
                     struct hmreg_error **missing)
 {
@@ -127,7 +127,7 @@ static int withdraw(struct hmreg_mr *mr, size_t member, struct natives **left,
         rail->withdrawn = rail->missing;
         return 0;
     }
-    if (mr_ext(mr)->suspended) /* its keys are gone, and who suspends it ends the rest */
+    if (mr_ext(mr)->suspended) /* its keys are gone, and the suspending thread ends the rest */
         return 0;
     if (!*left || !*missing)
         return hmreg_fail(-ENOMEM, "hmreg has no memory to take a member out of a region");
@@ -180,7 +180,7 @@ int column_settle(struct hmreg_mr *mr)
 
 /* ---- replacing -------------------------------------------------------------------------- */
 
-/* With the lock held: is there another in the member's place, which was not tried yet? */
+/* With the lock held: is there a replacement of the member that was not tried yet? */
 static bool is_wanted(const struct group *group, const struct natives *natives, size_t member)
 {
     const struct mr_rail *rail = &natives->rail[member];
@@ -189,8 +189,8 @@ static bool is_wanted(const struct group *group, const struct natives *natives, 
            !(atomic_load(&group->withdrawn) & BIT(member)) && !has_kept(natives, member);
 }
 
-/* With the lock held: members that are outdated, and, in *wanted, that are wanted. Who suspends a
- * region ends what is registered of it. */
+/* With the lock held: the outdated members and, in *wanted, the wanted ones. The thread that
+ * suspends a region ends its registrations. */
 static uint64_t look(const struct group *group, const struct hmreg_mr *mr, uint64_t *wanted)
 {
     const struct natives *natives = mr_natives(mr);
@@ -243,7 +243,7 @@ bool column_may_publish(const struct hmreg_mr *mr)
     return !(outdated | wanted);
 }
 
-/* With the lock held. What others may be reading of the member before goes with `made`. */
+/* With the lock held. Fields of the old member that other threads may be reading move to `made`. */
 static void enter(struct hmreg_mr *mr, size_t member, struct natives *made)
 {
     struct natives *natives = mr_natives(mr);
@@ -259,9 +259,9 @@ static void enter(struct hmreg_mr *mr, size_t member, struct natives *made)
     natives_set_domain(natives, member, new->domain);
     for (size_t i = 0; i < natives->ranges; i++)
         natives->iov[member * natives->ranges + i] = made->iov[member * made->ranges + i];
-    mr_set_column(mr, member); /* its places, before its keys */
+    mr_set_column(mr, member); /* its places before its keys */
     move_column(made, member, natives, member);
-    mr_set_column(mr, member); /* a thread that sees this generation sees them */
+    mr_set_column(mr, member); /* a thread that sees this generation sees the keys */
     push_left(mr, made);
 }
 

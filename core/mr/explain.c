@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Explains why a region has its path, why a registration found none, and which path a registration
- * would take. The reasons are data, for people and for programs.
+ * would take. People read the reasons, and programs.
  */
 #include "core/mr/explain.h"
 
@@ -26,7 +26,7 @@
 
 /* ---- the last registration of each thread that every path refused ----------------------- */
 
-/* A pthread key, not thread-local data, for the reason given in error.c. */
+/* A pthread key, not thread-local data: error.c says why. */
 static pthread_key_t kept_key;
 
 static bool make_key(void)
@@ -34,7 +34,7 @@ static bool make_key(void)
     return pthread_key_create(&kept_key, free) == 0;
 }
 
-/* The thread's explanation; make: allocates it if there is none. NULL: none, or no memory. */
+/* The thread's explanation; make: allocates a missing one. NULL: none, or no memory. */
 static struct hmreg_explanation *kept_explanation(bool make)
 {
     static atomic_int made;
@@ -94,7 +94,7 @@ void explain_keep_room(const char *why)
 _Static_assert(HMREG_PATH_COUNT - 1 + HMREG_WAY_COUNT - 2 <= HMREG_REASONS_MAX,
                "each path and way may be refused");
 
-/* The path, and why others were refused, of the member that stands for the region. */
+/* The path of the member that stands for the region, and why other paths were refused. */
 static void explain_region(struct hmreg_explanation *explanation, const struct hmreg_mr *mr,
                            size_t member)
 {
@@ -108,7 +108,7 @@ static void explain_region(struct hmreg_explanation *explanation, const struct h
          refused ? refused->reasons : NULL, refused ? refused->count : 0);
 }
 
-/* What hits on a cached region ask, and why. */
+/* What hits on a cached region ask for, and why. */
 static void explain_hits(struct hmreg_explanation *explanation, const struct hmreg_mr *mr)
 {
     explanation->asks = mr_asks(mr);
@@ -118,8 +118,8 @@ static void explain_hits(struct hmreg_explanation *explanation, const struct hmr
                    mr_ext(mr)->asks_why);
 }
 
-/* Why the monitor would not notice each change of a range, as it is mapped now. NULL: it would, or
- * the memory is no host memory. */
+/* Why the monitor would miss changes of a range, as it is mapped now. NULL: it would not, or the
+ * memory is not the host's. */
 static const char *why_unnoticed(struct hmreg *lib, const struct iovec *range)
 {
     uint64_t addr = (uint64_t)(uintptr_t)range->iov_base;
@@ -131,8 +131,8 @@ static const char *why_unnoticed(struct hmreg *lib, const struct iovec *range)
     if (found.range.identity && found.range.allocated)
         return NULL;
     if (found.range.host_addr != addr && !found.range.allocated_if_unnamed)
-        return "the runtime has only pinned the memory, which is the program's, and this is its "
-               "address for devices, where no monitor watches it: use the CPU's";
+        return "this is a device's address of host memory that a runtime has pinned, where no "
+               "monitor watches it: use the CPU's address";
     if (resolve_mapped(lib, found.range.host_addr, range->iov_len, &mapped))
         return NULL;
     if (!mapped.host_addr)
@@ -141,12 +141,12 @@ static const char *why_unnoticed(struct hmreg *lib, const struct iovec *range)
         (found.range.identity &&
          (mapped.of_driver || (found.range.allocated_if_unnamed && mapped.unnamed))))
         return NULL;
-    return "the memory is a file's or shared: other processes change its pages (a hole punched, a "
-           "file truncated), which this monitor does not notice and the kernel module "
-           "hmreg_counter does";
+    return "the memory is a file's or shared: other processes can change its pages (punch a hole, "
+           "truncate the file). This monitor does not detect that; the kernel module hmreg_counter "
+           "does";
 }
 
-/* Of host memory which the monitor watches only if it is private and anonymous. */
+/* For host memory that the monitor watches only if it is private and anonymous. */
 static void explain_unnoticed(struct hmreg_explanation *explanation, const struct hmreg_mr *mr)
 {
     struct hmreg_error_guard guard;
@@ -163,7 +163,7 @@ static void explain_unnoticed(struct hmreg_explanation *explanation, const struc
         text_write(explanation->uncached_why, sizeof(explanation->uncached_why), "%s", why);
 }
 
-/* Finds a range of a region of the system's memory that the process cannot read, now. */
+/* Finds a range of a region of system memory that the process cannot read now. */
 static bool find_unreadable(const struct hmreg_mr *mr, struct iovec *range)
 {
     for (size_t i = 0; mr_body(mr)->iface == HMREG_IFACE_SYSTEM && i < mr_count(mr); i++) {
@@ -190,8 +190,7 @@ void explain_warn_unreadable(const struct hmreg_mr *mr)
             range.iov_len, range.iov_base);
 }
 
-/* Why a get of host memory is not cached, if none is, or one of an iface without a runtime not
- * kept.
+/* Why a get's host memory is not cached, or why memory of an iface without a runtime is not kept.
  */
 static void explain_uncached(struct hmreg_explanation *explanation, const struct hmreg_mr *mr)
 {
@@ -201,8 +200,8 @@ static void explain_uncached(struct hmreg_explanation *explanation, const struct
 
     if (mr->slot_offset && claim_is_foreign(iface) && explanation->path == HMREG_PATH_PEERMEM)
         text_write(explanation->uncached_why, sizeof(explanation->uncached_why),
-                   "hmreg has no runtime of %s, and cannot tell other memory at the same address "
-                   "later: a region of it ends with its last put, whatever the policy",
+                   "hmreg has no runtime for %s, and cannot detect new memory at this address: the "
+                   "region ends with its last put, whatever the policy",
                    hmreg_iface_name(iface));
     if (mr_body(mr)->cached || explanation->path != HMREG_PATH_SYSTEM)
         return;
@@ -221,7 +220,7 @@ static void explain_uncached(struct hmreg_explanation *explanation, const struct
         text_write(explanation->uncached_why, sizeof(explanation->uncached_why), "%s", info.why);
 }
 
-/* Begins each reason's text with the rail that it is about. */
+/* Begins each reason's text with its rail. */
 static void name_rail(struct hmreg_explanation *explanation, size_t rail,
                       const struct hmreg_domain *member)
 {
@@ -271,8 +270,8 @@ int hmreg_mr_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out)
     return 0;
 }
 
-/* Would this path work for the device's memory? Nothing is registered. Memory of an iface without a
- * runtime comes as a dmabuf, which the caller exports, or on path peermem by its address. */
+/* Would this path work for the device's memory? Registers nothing. The caller exports memory of an
+ * iface without a runtime as a dmabuf, or registers its address on path peermem. */
 static int foresee(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
                    struct hmreg_reason *why)
 {
@@ -286,8 +285,7 @@ static int foresee(struct hmreg_domain *domain, enum hmreg_iface iface, int devi
     return domain->ops.can(domain->self, why->path, iface, device, why);
 }
 
-/* Would one of the ways of path dmabuf work, which the domain can in general? Those known not to
- * are added as refused. */
+/* Would one of the domain's ways of path dmabuf work? Adds those that would not as refused. */
 static bool foresee_ways(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
                          struct hmreg_explanation *out)
 {
@@ -348,8 +346,7 @@ static int check_awake(struct hmreg_domain *domain)
     return asleep < rails ? 0 : domain_fail_lost(group_rail(domain, 0));
 }
 
-/* Of a group: the member that fares worst: without a path, or for which the most would be refused.
- */
+/* The worst member of a group: one without a path, or with the most refused paths. */
 static int foresee_all(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
                        struct hmreg_explanation *out)
 {

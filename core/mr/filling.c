@@ -64,7 +64,7 @@ static uint64_t locked_by_all(const struct filling *filling)
     return bytes;
 }
 
-/* The bytes that a registration of several locks besides the others. */
+/* The bytes that one of several registrations locks besides the others. */
 static uint64_t locked_more(const struct filling *filling, size_t member, size_t part)
 {
     bool one = filling->natives->members == 1 && filling->natives->parts == 1;
@@ -103,8 +103,8 @@ static int register_part(struct filling *filling, size_t member, size_t part)
     return rc;
 }
 
-/* A fabric may find that it has no room before it finds that the process cannot access the memory,
- * for which no region gives way. */
+/* A fabric may report a lack of room before it finds that the process cannot access the memory. For
+ * such memory no region gives way. */
 static int check_mapped(struct filling *filling, int rc)
 {
     struct layout *layout = filling->layout;
@@ -132,7 +132,7 @@ static struct room begin_room(const struct filling *filling, size_t member, size
     };
 }
 
-/* The one place where regions are registered, and where others give way to them. */
+/* The only function that registers, and in which other regions give way. */
 int filling_register(struct filling *filling, size_t member, size_t part)
 {
     int rc = register_part(filling, member, part), refused;

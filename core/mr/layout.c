@@ -18,8 +18,10 @@
 #include <unistd.h>
 
 #define LARGE_PAGE (UINT64_C(2) << 20)
-#define LEAST      (UINT64_C(64) << 20) /* below that, calls cost more than what they register */
-#define CHOSEN     64                   /* more parts only where max_len demands them */
+#define LEAST                                                                                      \
+    (UINT64_C(64) << 20) /* below that, the call costs more than registering its                   \
+                            bytes */
+#define CHOSEN 64        /* more parts only where max_len demands them */
 
 /* ---- parts ------------------------------------------------------------------------------ */
 
@@ -63,7 +65,7 @@ static void free_ranges(struct ranges *ranges)
     *ranges = (struct ranges){0, NULL, NULL};
 }
 
-/* Of a layout's own one range nothing is freed. */
+/* A layout's own single range is not on the heap. */
 static void free_own_ranges(struct layout *layout)
 {
     if (layout->ranges.iov != &layout->one)
@@ -144,7 +146,8 @@ int layout_gather(struct hmreg_domain *domain, const struct hmreg_segment *segme
 }
 
 /* Host memory becomes one registration if the fabric takes so many ranges. Device memory does not,
- * so that each segment takes its own best path, nor do dmabufs, of which a registration takes one.
+ * so that each segment takes its own best path; nor do dmabufs, since a registration takes a single
+ * one.
  */
 static bool can_join(const struct hmreg_domain *domain, const struct ranges *ranges)
 {
@@ -172,8 +175,8 @@ static int resolve_segments(struct hmreg_domain *domain, struct layout *layout)
     if (rc || layout->joined || !(layout->request.flags & HMREG_REG_SINGLE))
         return rc;
     return hmreg_fail(-EXDEV,
-                      "flags has HMREG_REG_SINGLE, but %zu segments are as many registrations on "
-                      "%s: leave it out, and use hmreg_mr_piece()",
+                      "flags has HMREG_REG_SINGLE, but %zu segments need one registration each on "
+                      "%s: leave the flag out, and use hmreg_mr_piece()",
                       layout->ranges.count, domain->caps.fabric);
 }
 
@@ -213,8 +216,8 @@ static int fail_changed(uint64_t addr)
     return hmreg_fail(-EIO, "the memory at %#" PRIx64 " changed while it was registered", addr);
 }
 
-/* Finds the segment at the start of [addr, end). Queried about one byte, a runtime reports the
- * extent of the segment that contains it. -EXDEV, not recorded: the segment is itself several
+/* Finds the segment at the start of [addr, end). A query of one byte returns the extent of the
+ * segment that contains it. -EXDEV, not recorded: the segment itself consists of several
  * (tiles). */
 static int find_segment(struct hmreg *lib, uint64_t addr, uint64_t end, struct iovec *iov,
                         struct resolved *found)
@@ -285,7 +288,7 @@ int layout_find_segments(struct hmreg *lib, struct layout *layout)
 
 /* ---- cutting a range -------------------------------------------------------------------- */
 
-/* Parts begin at large pages where they can, so that the NIC's page tables keep them whole. */
+/* Parts begin at large pages if possible, so that the NIC's page tables keep these whole. */
 uint64_t layout_longest(uint64_t max_len)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -305,7 +308,7 @@ int layout_check_length(const struct hmreg_domain *domain, const struct request 
     if (request_is_single(domain, request))
         return hmreg_fail(-EMSGSIZE,
                           "the region is longer than this domain's %" PRIu64
-                          " bytes, and is to be one registration: get it in parts, or with "
+                          " bytes, but must be one registration: get it in parts, or with "
                           "HMREG_REG_PARTS (or HMREG_DOMAIN_PARTS) and use hmreg_mr_piece()",
                           max_len);
     longest = layout_longest(max_len);
@@ -330,8 +333,8 @@ uint64_t layout_chosen(uint64_t len, uint64_t max_len)
     return piece <= max_len ? piece : layout_longest(max_len);
 }
 
-/* Exports all of the range without a special mapping, for every part. -EXDEV, not recorded: no
- * dmabuf contains all of it. -ENOMEM. After another failure the parts try, and report it. */
+/* Exports the whole range without a special mapping, for every part. -EXDEV, not recorded: no
+ * dmabuf contains it. -ENOMEM. After another failure the parts try again, and report theirs. */
 static int export_whole(struct hmreg *lib, struct layout *layout)
 {
     struct runtime *runtime = context_runtime(lib, layout->whole.iface);
@@ -412,8 +415,8 @@ static int check_count(const struct hmreg_domain *domain, const struct layout *l
                       count, domain->caps.max_len, HMREG_SEGMENTS_MAX);
 }
 
-/* The part of the request's dmabuf that begins skip bytes behind its start. The parts follow the
- * pointers to them. */
+/* The part of the request's dmabuf from byte skip on. In memory the parts follow the pointers to
+ * them. */
 static void cut_dmabuf(struct layout *layout, size_t index, uint64_t skip, size_t len)
 {
     struct hmreg_mr_dmabuf *first =

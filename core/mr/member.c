@@ -13,8 +13,8 @@
 
 #define BIT(member) (UINT64_C(1) << (member))
 
-/* Places for the registrations on all members, of which only this one's are used: they are numbered
- * as the region's own. */
+/* Places for the registrations on all members, numbered as the region's own; only this member's are
+ * used. */
 static int make_places(struct filling *filling, const struct ranges *ranges, size_t member)
 {
     const struct natives *now = mr_natives(filling->mr);

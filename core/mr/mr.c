@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The state of a region that completion changes, and the accessors of a region: desc, keys, native
- * object, context, pieces and rails, hmreg_mr_query().
+ * The state that completion changes, and the accessors of a region: desc, keys, native object,
+ * context, pieces and rails, hmreg_mr_query().
  */
 #include "core/mr/mr.h"
 
@@ -18,7 +18,7 @@
 
 /* ---- natives ---------------------------------------------------------------------------- */
 
-/* Makes room for `count` elements of a size behind *size. Returns where they begin. */
+/* Adds `count` elements to the size of an allocation, and returns their offset. */
 static size_t place(size_t *size, size_t count, size_t element)
 {
     size_t at = *size;
@@ -164,7 +164,7 @@ size_t mr_explained(const struct hmreg_mr *mr)
     return worst == SIZE_MAX ? 0 : worst;
 }
 
-/* Of the same registration as the path. */
+/* The way of the registration that has the path. */
 static enum hmreg_way mr_way(const struct hmreg_mr *mr)
 {
     const struct natives *natives = mr_natives(mr);
@@ -184,7 +184,7 @@ enum hmreg_path mr_path(const struct hmreg_mr *mr)
 
 /* ---- the public head -------------------------------------------------------------------- */
 
-/* Where the range of a registration is: before are the bytes of the region's ranges before it. */
+/* The places of one registration's range; `before`: the bytes of the region's earlier ranges. */
 static struct hmreg_mr_place place_of(const struct hmreg_mr *mr, size_t member, size_t range,
                                       uint64_t before)
 {
@@ -203,7 +203,7 @@ static struct hmreg_mr_place place_of(const struct hmreg_mr *mr, size_t member, 
     return place;
 }
 
-/* Is it what the domain's regions have that need no place of their own? */
+/* Does the domain's shared place describe the region? */
 static bool is_common(const struct hmreg_mr *mr, size_t member, const struct hmreg_mr_place *place)
 {
     const struct hmreg_mr_place *common = &mr_natives(mr)->rail[member].domain->place;
@@ -228,7 +228,7 @@ static bool find_places_on(const struct hmreg_mr *mr, const struct natives *nati
     return common;
 }
 
-/* Fills the places of the natives. True: they are those of all regions of the domain. */
+/* Fills the places of the natives. True: they equal the domain's shared places. */
 static bool find_places(const struct hmreg_mr *mr, const struct natives *natives)
 {
     bool common = natives->parts == 1;
@@ -248,7 +248,7 @@ static void set_head(struct hmreg_mr *mr, const struct hmreg_mr_keys *keys, size
     __atomic_store_n(&mr->generation, (uint32_t)number << 2 | places, __ATOMIC_RELEASE);
 }
 
-/* Of a region that is published, others read all but these. */
+/* For a published region: other threads read its other head fields. */
 static void set_generation(struct hmreg_mr *mr, uint32_t places)
 {
     uint64_t number = atomic_fetch_add_explicit(&mr_registrations, 1, memory_order_relaxed) + 1;
@@ -362,7 +362,7 @@ struct hmreg_domain *mr_copy_live(const struct hmreg_mr *mr, size_t index,
 
 int mr_fail_without(void)
 {
-    return hmreg_fail(-EINVAL, "mr is a rail that its region does without by now: hmreg_mr_rail() "
+    return hmreg_fail(-EINVAL, "mr is a rail that its region has lost: hmreg_mr_rail() "
                                "of the region says why");
 }
 
@@ -520,7 +520,7 @@ static void note_parts(const struct hmreg_mr *mr, const char *what)
                    mr_count(mr), what);
 }
 
-/* What a region of one registration has of its own; any other has nothing. */
+/* The sole registration of a region; NULL: it has several. */
 static struct hmreg_mr_keys own(const struct hmreg_mr *mr)
 {
     if (mr)
@@ -629,7 +629,7 @@ int hmreg_mr_piece(const struct hmreg_mr *mr, size_t index, struct hmreg_piece_i
     return 0;
 }
 
-/* Why a rail is not there, unless it was not asked for. */
+/* Why a requested rail is missing. */
 static bool column_missing(struct group *group, const struct natives *natives, size_t rail,
                            struct hmreg_error *out)
 {
@@ -662,8 +662,7 @@ static void fail_rail(const struct hmreg_mr *mr, size_t rail)
         nearest_explain(natives->order, rail, false, why, sizeof(why));
         hmreg_fail(-ENOENT, "%s", why);
     } else {
-        hmreg_fail(-ENOENT, "rail %zu was not asked for: rails of the attributes lacks its bit",
-                   rail);
+        hmreg_fail(-ENOENT, "rail %zu was not requested: the attributes' rails lack its bit", rail);
     }
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A memory region: what hits and callers read of it, and its native registrations in one array, for
- * each part on each member of the domain; nearly always one. An application may have very many
- * cached regions of host memory, so the fields that few regions need are in an extension, mr_ext.
+ * A memory region: the fields that hits and callers read, and its native registrations in one
+ * array. There is one registration for each part on each member of the domain, so nearly always one
+ * in all. An application may have very many cached regions of host memory, so fields that few
+ * regions need are in an extension, mr_ext.
  */
 #ifndef HMREG_CORE_MR_MR_H
 #define HMREG_CORE_MR_MR_H
@@ -15,20 +16,20 @@
 /* The reasons why paths refused a range, in the order tried. */
 struct refusals {
     uint32_t count;
-    struct hmreg_reason *reasons; /* count, on the heap; NULL: none refused */
+    struct hmreg_reason *reasons; /* count of them, on the heap; NULL: none refused */
 };
 
-/* Of a cached region that was got by a list of ranges or segments. */
+/* Only for a cached region that was got by a list of ranges or segments. */
 struct mr_list {
     uint64_t len; /* of all segments together */
     size_t count; /* above 1 */
     struct mr_segment {
         uint64_t start, end; /* [start, end) */
-        uint64_t identity;   /* of its allocation; 0: it has none that hits ask for */
+        uint64_t identity;   /* of its allocation; 0: hits ask for none */
     } segment[];
 };
 
-/* What the library knows of a native registration besides its keys. */
+/* The library's data of a native registration besides its keys. */
 struct mr_note {
     struct natives *owner;
     struct mr_note *next; /* in the list of undone_retry() */
@@ -39,77 +40,79 @@ struct mr_note {
     atomic_bool kept; /* it is in the list of undone_retry() */
 };
 
-/* What a region has for each member of its domain; a domain that is no group is its own member 0.
- */
+/* A region's data for each member of its domain; a domain that is no group is its own member 0. */
 struct mr_rail {
     _Atomic(struct hmreg_domain *) domain; /* the member; NULL: it was withdrawn */
-    bool withdrawn;                        /* one that comes in its place is to be registered on */
-    unsigned tried;                        /* which one was, and failed: its number; 0: none */
-    struct refusals refused;     /* of its first part, or of the range before it was divided */
-    struct hmreg_error *missing; /* why it is not registered; NULL: it is, or was not asked for. Of
-                                    a group's published region under its lock */
+    bool withdrawn;                        /* register on its replacement */
+    unsigned tried;                        /* number of the replacement on which registering failed;
+                                              0: none */
+    struct refusals refused;     /* the first part's refusals, or the whole range's before it was
+                                    divided */
+    struct hmreg_error *missing; /* why it is not registered; NULL: it is, or was not requested. For
+                                    a group's published region under the group's lock */
 };
 
-/* The native registrations of a region: one for each part on each member, in one array. A part is
- * one range, unless it is the only one. Made before anything is registered, and never moved. */
+/* The native registrations of a region: one for each part on each member, in one array. Only a
+ * single part can have several ranges. Allocated before the first registration, and never moved. */
 struct natives {
     size_t members, parts, ranges;
-    struct hmreg_mr_keys *made;    /* members x parts: [member * parts + part]; before it one more,
-                                      whose priv is `places`, for the public head */
-    struct hmreg_mr_place *places; /* the same */
-    struct mr_note *note;          /* the same */
+    struct hmreg_mr_keys *made;    /* members x parts: [member * parts + part]; element -1 has
+                                      `places` as its priv, for the public head */
+    struct hmreg_mr_place *places; /* members x parts */
+    struct mr_note *note;          /* members x parts */
     struct iovec *asked;           /* ranges: as the caller passed them */
     struct iovec *iov;             /* members x ranges, as registered; for MAPPED in the mappings */
-    struct mapping *mappings;      /* the same; NULL: plain host memory, which needs none */
+    struct mapping *mappings;      /* members x ranges; NULL: plain host memory, which needs none */
     struct mr_rail *rail;          /* members */
-    const struct nearest_order *order; /* by which a group's members were chosen; NULL: all, or
-                                          those that the caller named */
+    const struct nearest_order *order; /* how a group chose the members; NULL: all, or the caller
+                                          chose */
     struct natives *next;              /* in mr_ext.left */
-    bool counted;                      /* of a group: in the `columns` of the members */
-    atomic_size_t users; /* the region, and each registration that undone_retry() is to end */
+    bool counted;                      /* for a group: in the members' `columns` */
+    atomic_size_t users; /* the region, and each registration that undone_retry() must end */
 };
 
 /* The extension of a region: fields that few regions need. */
 struct mr_ext {
-    /* Hits that have begun read these two of a cached region that is suspended and resumed
-     * meanwhile, so the extension stays where it is: */
+    /* A hit that began before a suspension may read these two after the resume, so the extension
+     * never moves: */
     _Atomic uint64_t identity;         /* of the first range's allocation */
     struct mr_list *list;              /* NULL: got by one range, or explicit; owned */
     _Atomic(struct natives *) natives; /* owned; NULL: not registered yet */
-    struct natives *before;    /* what they were before the last resume, for threads that read them;
-                                  owned; or NULL */
-    struct natives *left;      /* what was registered on members that were withdrawn, one column
-                                  each; under the group's lock, owned */
+    struct natives *before;    /* the natives before the last resume, for threads that still read
+                                  them; owned; or NULL */
+    struct natives *left;      /* registrations on withdrawn members, one column each; under the
+                                  group's lock, owned */
     struct mr_handle *handles; /* of a group's region: one for each member; owned */
     int device;
-    const char *asks_why;  /* with ask_identity, why; it stays as long as the process */
+    const char *asks_why;  /* with ask_identity, the reason; a static string */
     atomic_bool pending;   /* the asynchronous registration is not complete yet */
     atomic_bool published; /* async domains: mr_publish() is done */
-    bool closing;          /* a busy close left some registrations deregistered */
-    bool suspended;        /* it has no registration, or is to have none */
+    bool closing;          /* a close that found the fabric busy deregistered some of the
+                              registrations */
+    bool suspended;        /* suspended, or being suspended */
     bool has_iova;
     uint64_t iova; /* the caller's address of the first byte, if has_iova */
 };
 
-/* The head of a region: what a hit, its put and the search tree read, and the public head. The
- * heads of 256 cached regions of a domain lie together, apart from their bodies (stable_array.h),
- * each in a cache line: a hit among 100,000 regions would take three times as long with all in one
- * struct. */
+/* The head of a region: the fields that a hit, its put and the search tree read, and the public
+ * head. The heads of 256 cached regions of a domain lie together, apart from their bodies
+ * (stable_array.h), one per cache line. With one struct per region, a hit among 100,000 regions
+ * would take three times as long. */
 struct hmreg_mr {
     const struct hmreg_mr_keys *keys; /* these three: set once the region is registered */
     uint32_t count, generation;
     struct hmreg_domain *domain;
     atomic_uint sequence; /* cached regions: odd while thread caches may hold it (thread_cache.h) */
-    uint32_t slot_offset; /* regions of hmreg_mr_get(): its pin slot's; 0: explicit region */
-    struct itree_node node; /* starts at the first range, as long as all ranges together; of a
-                               region with ext->list the least range that contains all segments */
+    uint32_t slot_offset; /* regions of hmreg_mr_get(): the pin slot's offset; 0: explicit region */
+    struct itree_node node; /* starts at the first range, as long as all ranges together; with
+                               ext->list, the least range that contains all segments */
 };
 
-/* The body of a region: what only calls out of line read. */
+/* The body of a region: fields that only calls out of line read. */
 struct mr_body {
     union {
-        struct hmreg_mr_keys made; /* of one range of plain host memory, registered as requested */
-        struct mr_ext *ext;        /* of any other: if `extended` */
+        struct hmreg_mr_keys made; /* for one range of plain host memory, registered as requested */
+        struct mr_ext *ext;        /* for all other regions: if `extended` */
     };
     _Atomic(void *) context; /* the caller's */
     uint16_t access;         /* no bit-field: a search reads it of an entry that is being filled */
@@ -117,10 +120,10 @@ struct mr_body {
     uint8_t path : 3;        /* enum hmreg_path */
     bool extended : 1;
     bool cached : 1;     /* in the cache: serves other gets too */
-    bool registered : 1; /* regions of hmreg_mr_get(): there is something to deregister */
-    bool key_taken : 1;  /* without an extension: made.key is one of the domain's keys */
+    bool registered : 1; /* regions of hmreg_mr_get(): it is registered */
+    bool key_taken : 1;  /* without an extension: made.key is from the domain's keys */
     /* Regions of hmreg_mr_get(); set before the region is published: */
-    bool ask_monitor : 1;  /* each hit asks the monitor whether it has read all events */
+    bool ask_monitor : 1;  /* each hit asks the monitor whether all events are read */
     bool ask_identity : 1; /* each hit queries the runtime for the memory's identity */
     bool monitored : 1;    /* valid until the monitor reports a change */
     bool watched : 1;      /* the monitor watches its memory, until monitor_unwatch() */
@@ -129,49 +132,47 @@ struct mr_body {
     /* The cache's, under its lock: see enum cache_state and cache_pool.c. */
     uint8_t state : 3;
     bool cold : 1, changed : 1, unmapped : 1, retired : 1;
-    bool used : 1;       /* a get found it under the lock since eviction last considered it */
-    bool withdrawn : 1;  /* cache_empty() took it out of the threads' tables */
-    bool announcing : 1; /* pending, and the application's callback, which may never return, has it
-                          */
-    bool refused_room : 1; /* registered, but not published because the cache was full */
-    bool filling : 1;      /* its get registers it, never to be published */
-    bool stuck : 1;        /* the fabric answered its deregistration with EBUSY */
-    bool visited : 1;      /* a visit has it (core/cache/visit.h) */
+    bool used : 1;         /* a get has found it under the lock since eviction last looked */
+    bool cooled : 1;       /* cache_empty() took it out of the threads' tables */
+    bool announcing : 1;   /* pending, inside the application's callback, which may never return */
+    bool refused_room : 1; /* registered, but unpublished because the cache was full */
+    bool filling : 1;      /* its get registers it without publishing it */
+    bool stuck : 1;        /* its deregistration failed with EBUSY */
+    bool visited : 1;      /* a visit holds it (core/cache/visit.h) */
     bool unawaited : 1;    /* while pending no other thread waits for it: cache_leave_pending() */
     uint16_t : 0; /* fields above are written under the lock; those below are read without it, and
                      written only when the entry begins a use */
     uint16_t cache : 14; /* its cache's index */
-    bool whole : 1;      /* it serves only gets of exactly its range: nothing tells when its memory
-                            changes, so each that holds it must hold all of that memory */
-    bool claimed : 1;    /* that its memory is the system's is a trusted claim, and was not found */
+    bool whole : 1;      /* serves only gets of exactly its range: nothing reports changes of its
+                            memory, so each holder must hold all of that memory */
+    bool claimed : 1;    /* a trusted claim, not a runtime, says that its memory is the system's */
     struct clock_link place; /* live: in the clock list; else `next` in another list */
-    /* These keep their values when the entry begins another use: threads that remember an earlier
-     * one may read them. */
+    /* These keep their values when the entry is reused: threads that remember the earlier use may
+     * read them. */
     struct variant *variant; /* its attributes; NULL: none */
     union {
-        uint32_t pins; /* those in no thread's pin slot; thread_cache_pins() adds up the others */
-        _Atomic uint64_t holders; /* of one that ends with its last put (core/cache/holders.h) */
+        uint32_t pins; /* pins in no thread's pin slot; thread_cache_pins() adds up the others */
+        _Atomic uint64_t
+            holders; /* for an entry that ends with its last put (core/cache/holders.h) */
     };
 };
 
-/* A region that is not in a domain's array: hmreg_mr_get() has not made it. */
+/* A region outside of the domain's array: not from hmreg_mr_get(). */
 struct mr_on_heap {
     struct hmreg_mr mr; /* first; slot_offset 0 */
     struct mr_body body;
-    struct origin *origin; /* of an explicit region */
+    struct origin *origin; /* for an explicit region */
 };
 
-/* hmreg_mr_rail(): a group's region as one member sees it. It has a head of its own, and everything
- * else from the region. */
+/* hmreg_mr_rail(): a group's region as one member sees it. It has its own head; all else is the
+ * region's. */
 struct mr_handle {
-    struct hmreg_mr mr; /* first; slot_offset 0, sequence MR_IS_HANDLE, domain the member; of node
+    struct hmreg_mr mr; /* first; slot_offset 0, sequence MR_IS_HANDLE, domain the member; in node
                            only start is set, for the public head */
     struct hmreg_mr *whole;
     size_t member;
 };
-#define MR_IS_HANDLE                                                                               \
-    2u /* no sequence of a cached region that is hot, or ends with its last put                    \
-        */
+#define MR_IS_HANDLE 2u /* no hot region's sequence, nor one that ends with its last put \ */
 
 _Static_assert(HMREG_ACCESS_ALL <= UINT16_MAX, "access rights fit a region's");
 _Static_assert(sizeof(((struct mr_body *)0)->access) == sizeof(uint16_t), "access is no bit-field");
@@ -215,19 +216,19 @@ static inline bool mr_is_handle(const struct hmreg_mr *mr)
            atomic_load_explicit(&mr->sequence, memory_order_relaxed) == MR_IS_HANDLE;
 }
 
-/* The region that a handle is of, else mr. */
+/* A handle's region, else mr. */
 static inline struct hmreg_mr *mr_whole(const struct hmreg_mr *mr)
 {
     return mr_is_handle(mr) ? ((struct mr_handle *)mr)->whole : (struct hmreg_mr *)mr;
 }
 
-/* The member that a handle is of, else 0. */
+/* A handle's member, else 0. */
 static inline size_t mr_member(const struct hmreg_mr *mr)
 {
     return mr_is_handle(mr) ? ((struct mr_handle *)mr)->member : 0;
 }
 
-/* Of a handle, the region's. */
+/* A handle returns the region's. */
 static inline struct mr_body *mr_body(const struct hmreg_mr *mr)
 {
     const struct hmreg_mr *whole = mr_whole(mr);
@@ -237,18 +238,18 @@ static inline struct mr_body *mr_body(const struct hmreg_mr *mr)
     return mr_body_in(whole->domain->entries, whole->slot_offset);
 }
 
-/* Allocates natives for so many parts of these ranges, which they copy; nothing is registered.
- * NULL: no memory. */
+/* Allocates natives for so many parts, and copies these ranges; registers nothing. NULL: no
+ * memory. */
 struct natives *natives_new(size_t members, size_t parts, const struct iovec *ranges, size_t count);
-/* One of their users is gone, the last of which frees them. */
+/* Drops a user; the last one frees the natives. */
 void natives_leave(struct natives *natives);
-/* The natives register on this member, or no more: NULL. */
+/* Sets the member's domain; NULL: the natives no longer register on it. */
 void natives_set_domain(struct natives *natives, size_t member, struct hmreg_domain *domain);
-/* They count in no domain any more. */
+/* The natives no longer count in any domain. */
 void natives_uncount(struct natives *natives);
-/* The region, or the call that made them, is done with natives. */
+/* The region, or the call that allocated them, releases the natives. */
 void natives_end(struct natives *natives);
-/* Moves what a filling has learned of each member to the natives that it goes on with. */
+/* Moves each member's refusals from the filling's old natives to its new ones. */
 void natives_pass_on(struct natives *from, struct natives *to);
 /* Frees an extension with its natives. NULL is accepted. */
 void mr_ext_free(struct mr_ext *ext);
@@ -270,7 +271,7 @@ static inline int mr_device(const struct hmreg_mr *mr)
  * (core/cache/holders.h). */
 #define MR_ENDS_WITH_PUT 0x40000000u
 
-/* DEFAULT: the region is explicit. */
+/* The region's policy; DEFAULT: it is explicit. */
 static inline enum hmreg_policy mr_policy(const struct hmreg_mr *mr)
 {
     if (!mr->slot_offset)
@@ -290,7 +291,7 @@ static inline uint32_t mr_asks(const struct hmreg_mr *mr)
                 : 0);
 }
 
-/* NULL: the region is explicit, or was got by one range. */
+/* The list of a cached region; NULL: it is explicit, or was got by one range. */
 static inline const struct mr_list *mr_list(const struct hmreg_mr *mr)
 {
     return mr_ext(mr) ? mr_ext(mr)->list : NULL;
@@ -314,7 +315,7 @@ static inline uint64_t mr_identity(const struct hmreg_mr *mr)
     return mr_ext(mr) ? atomic_load_explicit(&mr_ext(mr)->identity, memory_order_relaxed) : 0;
 }
 
-/* The segments whose identities a cached region's hits ask for, one by one. */
+/* The segments whose identities each hit asks for. */
 static inline size_t mr_segment_count(const struct hmreg_mr *mr)
 {
     const struct mr_list *list = mr_list(mr);
@@ -330,7 +331,7 @@ static inline struct mr_segment mr_segment(const struct hmreg_mr *mr, size_t ind
     return list ? list->segment[index] : all;
 }
 
-/* NULL: the region has no extension, or is not registered yet. */
+/* The natives; NULL: no extension, or not registered yet. */
 static inline struct natives *mr_natives(const struct hmreg_mr *mr)
 {
     return mr_ext(mr) ? atomic_load_explicit(&mr_ext(mr)->natives, memory_order_acquire) : NULL;
@@ -342,19 +343,19 @@ static inline size_t mr_count(const struct hmreg_mr *mr)
     return mr_natives(mr) ? mr_natives(mr)->ranges : 1;
 }
 
-/* Its registrations on each member. */
+/* How many registrations it has on each member. */
 static inline size_t mr_parts(const struct hmreg_mr *mr)
 {
     return mr_natives(mr) ? mr_natives(mr)->parts : 1;
 }
 
-/* Is it the region of a group itself, not its handle of one member? */
+/* Is it a group's region itself, not a handle? */
 static inline bool mr_of_group(const struct hmreg_mr *mr)
 {
     return mr->domain->group;
 }
 
-/* Its registrations: of a handle those on its member. */
+/* How many registrations it has; a handle: those on its member. */
 static inline size_t mr_native_count(const struct hmreg_mr *mr)
 {
     return mr_of_group(mr) ? mr_natives(mr)->members * mr_parts(mr) : mr_parts(mr);
@@ -367,17 +368,17 @@ static inline struct hmreg_mr_keys *mr_native(const struct hmreg_mr *mr, size_t 
     return natives ? &natives->made[mr_member(mr) * natives->parts + index] : &mr_body(mr)->made;
 }
 
-/* The domain of one of its registrations. NULL: there is none, or none any more. */
+/* The domain of one of its registrations. NULL: it has none, or has lost it. */
 struct hmreg_domain *mr_live(const struct hmreg_mr *mr, size_t index);
 
-/* The member whose path and refusals stand for the region's: of a group's region the one for which
- * the most paths were refused. */
+/* The member whose path and refusals stand for the region's: for a group the one with the most
+ * refused paths. */
 size_t mr_explained(const struct hmreg_mr *mr);
 
-/* Of a handle, that on its member. */
+/* For a handle, the registration on its member. */
 enum hmreg_path mr_path(const struct hmreg_mr *mr);
 
-/* What stands in the place of a registration that is not there. */
+/* Stands for a missing registration. */
 #define MR_NONE                                                                                    \
     ((struct hmreg_mr_keys){.key = HMREG_KEY_NOTAVAIL,                                             \
                             .lkey = HMREG_VERBS_KEY_NOTAVAIL,                                      \
@@ -406,7 +407,7 @@ static inline struct iovec mr_asked(const struct hmreg_mr *mr, size_t index)
     return mr_natives(mr) ? mr_natives(mr)->asked[index] : plain;
 }
 
-/* A range as it was registered; of a group's region as the caller passed it. */
+/* A range as it was registered; for a group's region as the caller passed it. */
 static inline struct iovec mr_iov(const struct hmreg_mr *mr, size_t index)
 {
     const struct natives *natives = mr_natives(mr);
@@ -415,18 +416,18 @@ static inline struct iovec mr_iov(const struct hmreg_mr *mr, size_t index)
                                        : mr_asked(mr, index);
 }
 
-/* Of a group's region that others may read: one member's registrations have changed. Sets their
- * places and the head of their handle, and the region's generation; under the group's lock. */
+/* One member's registrations have changed, in a group's region that other threads may read. Sets
+ * their places, the handle's head, and the region's generation; under the group's lock. */
 void mr_set_column(struct hmreg_mr *mr, size_t member);
 
-/* How many regions were registered in this process. */
+/* The number of regions that this process has registered. */
 extern _Atomic uint64_t mr_registrations;
 
-/* Sets the public head, and that of the handles: the region is registered, or suspended. */
+/* Sets the public heads of the region and its handles: the region is registered, or suspended. */
 void mr_set_head(struct hmreg_mr *mr);
 
-/* The number of a region's registration, of which the head has the low bits above the two that say
- * where its places are; valid while fewer than 2^30 have followed. */
+/* The number of a region's registration. The head has its low bits, above the two that say where
+ * its places are: valid while fewer than 2^30 registrations have followed. */
 static inline uint64_t mr_generation(const struct hmreg_mr *mr)
 {
     uint64_t now = atomic_load_explicit(&mr_registrations, memory_order_relaxed);
@@ -451,7 +452,7 @@ static inline bool mr_is_pending(const struct hmreg_mr *mr)
     return mr_ext(mr) && atomic_load(&mr_ext(mr)->pending);
 }
 
-/* Counts an explicit region in its domain and notifies the provider; called once, just before the
+/* Counts an explicit region in its domain and notifies the provider. Called once, just before the
  * registering call returns the region. */
 void mr_publish(struct hmreg_mr *mr);
 
@@ -462,12 +463,12 @@ void mr_settle(const struct hmreg_mr *mr);
 /* One of its registrations, with its current desc and key. */
 struct hmreg_mr_keys mr_current(const struct hmreg_mr *mr, size_t index);
 
-/* Of a group's region: no member's column changes meanwhile. Returns what to unlock, or NULL. */
+/* Stops changes of the columns of a group's region. Returns the lock to release, or NULL. */
 struct group *mr_lock_columns(const struct hmreg_mr *mr);
 void mr_unlock_columns(struct group *group);
 
-/* mr_current() of a region that other threads may change, and its domain. It stays registered until
- * the caller has released the region. NULL: its member is withdrawn by now. */
+/* mr_current() for a region that other threads may change, and its domain. The registration stays
+ * until the caller has released the region. NULL: its member is withdrawn by now. */
 struct hmreg_domain *mr_copy_live(const struct hmreg_mr *mr, size_t index,
                                   struct hmreg_mr_keys *out);
 /* Returns -EINVAL: mr is a handle, and its region does without its member. */
@@ -475,14 +476,14 @@ int mr_fail_without(void);
 /* As mr_copy_live(); 0 or -EINVAL. */
 int mr_copy_keys(const struct hmreg_mr *mr, size_t index, struct hmreg_mr_keys *out);
 
-/* Notifies the provider that the memory changed; the provider may forbid access at once. It takes
- * no lock, and of ours only that of the columns is, so callers may hold the lock of the domain's
- * caches. */
+/* Notifies the provider that the memory changed; the provider may forbid access at once. The
+ * provider takes no lock, and this function only the columns' lock, so callers may hold the lock of
+ * the domain's caches. */
 void mr_revoke(struct hmreg_mr *mr);
 
-/* The library has bound the region to endpoints, and is about to deregister it. */
+/* Unbinds the region from endpoints that the library has bound it to, before it is deregistered. */
 void mr_unbind(struct hmreg_mr *mr);
-/* The same for what is left of withdrawn members. */
+/* mr_unbind() for the remaining registrations of withdrawn members. */
 void mr_unbind_left(struct hmreg_mr *mr);
 
 /* Is an object bound to the region, or to a part of it? */
@@ -494,11 +495,9 @@ int mr_check_complete(const struct hmreg_mr *mr);
 /* Checks that mr is not NULL, belongs to this process, and was not partly closed. -EINVAL,
  * -EPERM. */
 int mr_check_open(const struct hmreg_mr *mr);
-/* The same, and that it is not suspended: -EAGAIN; a handle, that the region has its rail. */
+/* mr_check_open(), and that the region is not suspended (-EAGAIN) and has a handle's rail. */
 int mr_check(const struct hmreg_mr *mr);
-/* The same, and that its domain is not lost: -ENODEV. Of a group's region the members are not
- * asked.
- */
+/* mr_check(), and that its domain is not lost (-ENODEV); a group's members are not checked. */
 int mr_check_usable(const struct hmreg_mr *mr);
 static inline struct log *mr_log(const struct hmreg_mr *mr)
 {

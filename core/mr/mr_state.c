@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Operations on a registered region: bind, enable, refresh, raw_attr; and of a domain: bind,
- * map_raw and unmap_raw for a peer's raw key. Binding, enabling and refreshing do so to each native
+ * Operations on a registered region: bind, enable, refresh, raw_attr; and on a domain: bind,
+ * map_raw and unmap_raw for a peer's raw key. Bind, enable and refresh act on each native
  * registration.
  */
 #include "core/base/error.h"
@@ -66,8 +66,8 @@ int hmreg_mr_enable(struct hmreg_mr *mr)
     return rc;
 }
 
-/* Cuts off a part what its first byte's range has of it. *skip: where in the range that begins;
- * *len: how long it is. Returns the range's number; mr_count(): none has the first byte. */
+/* Cuts off a part's share in the range of its first byte. *skip: the share's offset in the range;
+ * *len: its length. Returns the range's number; mr_count(): no range has the first byte. */
 static size_t cut(const struct hmreg_mr *mr, struct iovec *part, size_t *skip, size_t *len)
 {
     size_t i = 0;
@@ -103,8 +103,8 @@ static int check_parts(const struct hmreg_mr *mr, const struct iovec *iov, size_
     return rc;
 }
 
-/* On one member: a handle, or a region of no group. A part may run through several ranges and
- * pieces that follow each other in memory. */
+/* Refreshes on one member: for a handle, or a region without a group. A part may run through
+ * several ranges and pieces that follow each other in memory. */
 static int refresh_part(struct hmreg_mr *mr, struct iovec part)
 {
     struct hmreg_domain *domain;
@@ -123,7 +123,7 @@ static int refresh_part(struct hmreg_mr *mr, struct iovec part)
     return rc;
 }
 
-/* The same. iov NULL: all of the region. */
+/* Refreshes all parts on one member. iov NULL: all of the region. */
 static int refresh(struct hmreg_mr *mr, const struct iovec *iov, size_t count)
 {
     struct hmreg_domain *domain;
@@ -218,7 +218,8 @@ static int check_raw(const struct hmreg_mr *mr, const uint8_t *raw, const size_t
     if (mr_of_group(mr))
         return hmreg_fail(-EINVAL, "mr is of a group: each hmreg_mr_rail() has its own key");
     if (mr_parts(mr) > 1)
-        return hmreg_fail(-EINVAL, "mr is a composite, which has no one key: use hmreg_mr_pack()");
+        return hmreg_fail(
+            -EINVAL, "mr is a composite, whose pieces have separate keys: use hmreg_mr_pack()");
     if (!(mr_body(mr)->access & HMREG_ACCESS_REMOTE))
         return hmreg_fail(-EACCES, "the region has no remote access, and so no key");
     return mr_check_complete(mr);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * See region.h. The memory is resolved before, once for all members. A part is registered on one
- * member after the other, so that its memory is exported once. Each registration is made where it
- * stays: in the array of the region's natives, or, of plain host memory, in the region's body.
+ * member after the other, so that its memory is exported once. Each registration is made in its
+ * final place: in the array of the region's natives or, for plain host memory, in the region's
+ * body.
  */
 #include "core/mr/region.h"
 
@@ -55,7 +56,7 @@ void region_free(struct hmreg_mr *mr)
         free(mr);
 }
 
-/* The caller's part of the extension. */
+/* The fields of the extension that the caller decides. */
 static void describe(struct mr_ext *ext, const struct layout *layout)
 {
     const struct hmem_range *memory = &layout->whole.range;
@@ -96,7 +97,7 @@ static int extend(struct filling *filling)
 
 /* ---- ends ------------------------------------------------------------------------------- */
 
-/* Deregisters one of an extended region's registrations, unless it is none any more. */
+/* Deregisters one of an extended region's registrations, if it still exists. */
 static int end_one(struct mr_ext *ext, const struct hmreg_mr *mr, size_t index)
 {
     struct hmreg_domain *domain = mr_live(mr, index);
@@ -104,8 +105,8 @@ static int end_one(struct mr_ext *ext, const struct hmreg_mr *mr, size_t index)
     return domain ? native_end(ext->natives, index, domain) : 0;
 }
 
-/* The key that a plain region has taken, if any: its own, or of one without remote rights that
- * which the fabric has. */
+/* The key that a plain region has taken, if any: its own or, without remote rights, the
+ * fabric's. */
 static uint64_t plain_key(struct hmreg_domain *domain, const struct hmreg_mr_keys *made)
 {
     return made->key != HMREG_KEY_NOTAVAIL ? made->key
@@ -202,7 +203,8 @@ static void set_suspended(struct mr_ext *ext, const struct hmreg_mr *mr, bool su
     mr_unlock_columns(group);
 }
 
-/* A region counts as suspended before the first one ends, so that nothing uses it in part. */
+/* A region counts as suspended before its first registration ends, so that no thread uses a part of
+ * it. */
 static int suspend_all(struct mr_ext *ext, struct hmreg_mr *mr, bool unbinds)
 {
     size_t count = mr_native_count(mr);
@@ -271,9 +273,9 @@ static int keep_reason(struct filling *filling, size_t member)
     return 0;
 }
 
-/* With the lock held: a member of a group has failed with rc. 0: the region does without it, or
- * with another in its place; another part may have failed on the same member before. A member whose
- * NIC is gone is about to be withdrawn. */
+/* With the lock held: a member of a group has failed with rc. 0: the region does without the
+ * member, or uses its replacement; another part may have failed on it before. A member whose NIC is
+ * gone will be withdrawn. */
 static int miss(struct filling *filling, size_t member, int rc)
 {
     const struct group *group = filling->mr->domain->group;
@@ -285,7 +287,7 @@ static int miss(struct filling *filling, size_t member, int rc)
     if (!filling_wants(filling, member))
         return 0;
     hmreg_fail_at(rc, "rail %zu (%s)", member, domain->caps.fabric);
-    /* What is full says nothing about the rail. */
+    /* A shortage says nothing about the rail. */
     if (!(order || group->flags & HMREG_GROUP_PARTIAL || domain_is_lost(domain)) ||
         domain_room(domain, rc) == PROVIDER_ROOM_FULL)
         return rc;
@@ -314,8 +316,8 @@ static int miss_if_group(struct filling *filling, size_t member, int rc)
 
 /* ---- filling ---------------------------------------------------------------------------- */
 
-/* Is it system memory at its own address, without an identity or an iova, which completes at once,
- * and is nothing bound to it? Such a region needs no extension. */
+/* Does the region need no extension? So it is if it is system memory at its own address, without an
+ * identity or an iova, completes at once, and has no object bound to it. */
 static bool is_plain(const struct layout *layout, const struct hmreg_mr *mr)
 {
     const struct request *request = &layout->request;
@@ -356,8 +358,8 @@ static int make_places(struct filling *filling, const struct ranges *ranges, siz
 
     if (parts > 1 && domain->caps.async)
         return hmreg_fail(-EOPNOTSUPP,
-                          "a region of %zu segments would be as many registrations on %s, each "
-                          "with an event in the domain's queue: register each segment by itself",
+                          "%zu segments need one registration each on %s, each with an event in "
+                          "the domain's queue: register each segment by itself",
                           ranges->count, domain->caps.fabric);
     filling->ranges = ranges;
     filling->natives = natives_new(group_rails(domain), parts, ranges->iov, ranges->count);
@@ -369,7 +371,7 @@ static int make_places(struct filling *filling, const struct ranges *ranges, siz
     return 0;
 }
 
-/* Leaves out the members that are withdrawn. */
+/* Leaves out withdrawn members. */
 static int leave_withdrawn(struct filling *filling)
 {
     struct group *group = filling->mr->domain->group;
@@ -451,7 +453,7 @@ int filling_part(struct filling *filling, size_t part)
     return !rc && divides ? REGISTER_DIVIDES : rc;
 }
 
-/* Deregisters what a member has. */
+/* Deregisters the registrations on a member. */
 static void undo_member(struct filling *filling, size_t member)
 {
     struct natives *natives = filling->natives;
@@ -475,7 +477,8 @@ static void undo_natives(struct filling *filling)
     hmreg_error_restore(&before);
 }
 
-/* The region is to be several registrations on each member. Where it must be one, it is none. */
+/* The region needs several registrations on each member. If it must be one registration, this
+ * fails. */
 static int check_divided(struct filling *filling, size_t member)
 {
     const struct request *request = &filling->layout->request;
@@ -484,7 +487,7 @@ static int check_divided(struct filling *filling, size_t member)
         !request_is_single(filling->natives->rail[member].domain, request))
         return 0;
     return hmreg_fail(-EXDEV,
-                      "the %zu bytes at %p are to be one registration here, and no single dmabuf "
+                      "the %zu bytes at %p must be one registration here, but no single dmabuf "
                       "contains them for another member: register each allocation by itself",
                       request->iov->iov_len, request->iov->iov_base);
 }
@@ -526,7 +529,7 @@ static int fill_parts(struct filling *filling)
     return rc ? rc : fill_parts(filling);
 }
 
-/* Registers what a member lacks that came in the place of another, and binds it. */
+/* Registers on a member that replaced another, and binds the registrations. */
 static int complete(struct filling *filling, size_t member)
 {
     void *const *endpoints = filling->layout->request.endpoints;
@@ -548,7 +551,7 @@ static int complete(struct filling *filling, size_t member)
     return rc;
 }
 
-/* Completes each member, and ends those that are missed. */
+/* Completes each member, and ends those that the region does without. */
 static int complete_all(struct filling *filling)
 {
     uint64_t before, done = 0;
@@ -567,9 +570,9 @@ static int complete_all(struct filling *filling)
     return rc;
 }
 
-/* A plain region of whose key the fabric made another gets an extension, which keeps the one to
- * give back. If there is no memory, deregisters the region; one that the fabric is busy with is
- * taken without the key it asked for, which stays used. */
+/* If the fabric changed a plain region's key, the region gets an extension, which keeps the key to
+ * give back. If memory is short, deregisters the region. If the fabric is busy with it, keeps it
+ * without the requested key, which stays used. */
 static int keep_key(struct filling *filling)
 {
     struct hmreg_domain *domain = filling->mr->domain;
@@ -591,12 +594,12 @@ static int keep_key(struct filling *filling)
         plain->note->key_taken = false;
         return 0;
     }
-    *plain->made = MR_SUSPENDED; /* which a resumed region was before */
+    *plain->made = MR_SUSPENDED; /* a resumed region was suspended before */
     keys_give(&domain->keys, note.taken_key);
     return rc;
 }
 
-/* The natives are the region's from now on. */
+/* The region owns the natives from now on. */
 static void take_over(struct filling *filling)
 {
     struct mr_body *body = mr_body(filling->mr);
@@ -623,8 +626,8 @@ static void take_over(struct filling *filling)
     mr_unlock_columns(group);
 }
 
-/* The fabric has registered it meanwhile, in its last call. A plain region that there is no memory
- * to end (-EBUSY) is taken. */
+/* The fabric has registered the region meanwhile, in its last call. A plain region that cannot be
+ * ended for want of memory (-EBUSY) is kept. */
 static int end_of_lost(struct filling *filling)
 {
     struct hmreg_domain *domain = filling->mr->domain;
@@ -637,7 +640,7 @@ static int end_of_lost(struct filling *filling)
         if (native_end_plain(domain, natives->made, natives->iov, note->key_taken,
                              note->taken_key) == -EBUSY)
             return 0;
-        *natives->made = MR_SUSPENDED; /* which a resumed region was before */
+        *natives->made = MR_SUSPENDED; /* a resumed region was suspended before */
     }
     return domain_fail_lost(domain);
 }
@@ -669,7 +672,8 @@ void filling_undo(struct filling *filling)
 
 int region_fill(struct layout *layout, struct hmreg_mr *mr)
 {
-    uint64_t flags = layout->request.flags; /* the caller's, also in the get's next round */
+    uint64_t flags = layout->request.flags; /* the caller's layout, used again in the get's next
+                                               round */
     struct hmreg_error_guard guard;
     struct filling filling;
     int rc;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See register.h. A registration tries the domain's paths in order, keeps the reason of each that
- * refuses, and takes the first that works. Only the region keeps its refusals, so a failing device
- * never changes which paths are tried for another.
+ * See register.h. A registration tries the domain's paths in order, keeps each refusal's reason,
+ * and takes the first path that works. Only the region keeps its refusals, so a failing device
+ * never changes the paths that are tried for another.
  */
 #include "core/mr/register.h"
 
@@ -25,15 +25,15 @@ struct attempt {
     struct hmreg_domain *domain;
     struct layout *layout;
     const struct request *request;
-    const struct resolved *found; /* request->count: the memory of each range */
+    const struct resolved *found; /* request->count elements: the memory of each range */
     struct hmreg_mr_keys *made;   /* the registration fills these two */
     struct mr_note *note;
-    struct iovec *iov;        /* request->count: the ranges as they are to be registered */
-    struct mapping *mappings; /* the same; NULL: plain host memory */
+    struct iovec *iov;        /* request->count elements: the ranges to register */
+    struct mapping *mappings; /* request->count elements; NULL: plain host memory */
     uint64_t key;
-    enum hmreg_way way;      /* of path dmabuf */
-    struct refusals refused; /* so far; owned */
-    struct hmreg_reason why; /* why the current path refused; why.code 0: it did not */
+    enum hmreg_way way;      /* the way of path dmabuf */
+    struct refusals refused; /* refusals so far; owned */
+    struct hmreg_reason why; /* why the current path was refused; why.code 0: it was not */
 };
 
 /* Names the device as its driver does. */
@@ -96,7 +96,7 @@ static int export_by_vendor(struct attempt *attempt, const struct iovec *iov,
     return rc ? refuse_as_last_error(attempt, rc, slug) : 0;
 }
 
-/* The export that another registration has made or was refused; else makes it for all. */
+/* Uses the export that another registration has made, or its failure; else exports for all. */
 static int export_shared(struct attempt *attempt, size_t index, uint64_t flags,
                          struct hmreg_dmabuf *out)
 {
@@ -125,7 +125,7 @@ static int export_shared(struct attempt *attempt, size_t index, uint64_t flags,
     return 0;
 }
 
-/* Exports a range as a dmabuf; release it with unexport(). A dmabuf of the caller's is borrowed. */
+/* Exports a range as a dmabuf; release it with unexport(). The caller's own dmabuf is borrowed. */
 static int export_range(struct attempt *attempt, size_t index, struct hmreg_dmabuf *out)
 {
     const struct hmreg_mr_dmabuf *given = attempt->request->dmabuf;
@@ -181,8 +181,9 @@ static int try_way(struct attempt *attempt)
     if (rc)
         return rc;
     rc = call_provider(attempt, &dmabuf);
-    /* NVIDIA's module 570.124 refuses a NIC that is too far from the PCIe mapping with its lock of
-     * the descriptor held: the next import of that one would never return. Closing it does. */
+    /* When NVIDIA's module 570.124 refuses a NIC that is too far for the PCIe mapping, it keeps its
+     * lock of the descriptor: the next import of that descriptor would never return. Closing the
+     * descriptor returns. */
     if (rc && way_is_pcie(attempt->way) && attempt->layout->shares && !attempt->request->dmabuf)
         layout_replace_export(attempt->layout, attempt->request->iov, HMREG_EXPORT_PCIE);
     unexport(attempt, &dmabuf);
@@ -250,9 +251,8 @@ static int try_mapped(struct attempt *attempt)
     return rc;
 }
 
-/* Registers host memory by its CPU address, which for memory that a runtime pinned may differ from
- * the device's. Managed memory migrates, so only a fabric that accesses it with the CPU may
- * register it. */
+/* Registers host memory by its CPU address, which may differ from the device's if a runtime pinned
+ * it. Managed memory migrates, so only a fabric that accesses it with the CPU may register it. */
 static int try_system(struct attempt *attempt)
 {
     const struct resolved *found = attempt->found;
@@ -267,10 +267,10 @@ static int try_system(struct attempt *attempt)
                             domain->caps.fabric);
     for (size_t i = 0; i < attempt->request->count; i++) {
         if (!found[i].range.host_addr)
-            return hmreg_refuse(&attempt->why, -EOPNOTSUPP, "no-cpu-address",
-                                "this host memory of %s is mapped for devices only: have it mapped "
-                                "for the CPU as well",
-                                hmreg_iface_name(found[i].iface));
+            return hmreg_refuse(
+                &attempt->why, -EOPNOTSUPP, "no-cpu-address",
+                "%s mapped this host memory for devices only: map it for the CPU too",
+                hmreg_iface_name(found[i].iface));
         attempt->iov[i].iov_base = (void *)(uintptr_t)found[i].range.host_addr;
     }
     return call_provider(attempt, NULL);
@@ -285,8 +285,8 @@ static int check_export(struct attempt *attempt)
         !claim_is_foreign(attempt->found->iface))
         return 0;
     return hmreg_refuse(&attempt->why, -EOPNOTSUPP, "no-dmabuf-export",
-                        "hmreg has no runtime of %s to export its memory by: export it yourself, "
-                        "and give the dmabuf (HMREG_REG_DMABUF)",
+                        "hmreg has no runtime for %s and cannot export its memory: export it "
+                        "yourself, and pass the dmabuf (HMREG_REG_DMABUF)",
                         hmreg_iface_name(attempt->found->iface));
 }
 
@@ -337,7 +337,7 @@ static bool takes_several(const struct attempt *attempt)
     return false;
 }
 
-/* The last path's, but peer memory's where it alone takes the memory. */
+/* The last path's reason, or peer memory's if no other path takes the memory. */
 static const struct hmreg_reason *telling_reason(const struct resolved *found,
                                                  const struct refusals *refused)
 {
@@ -380,7 +380,7 @@ static int refuse_parts(const struct attempt *attempt)
     explain_keep(attempt->found->iface, attempt->found->range.device, attempt->refused.reasons,
                  attempt->refused.count);
     return hmreg_fail(-EXDEV,
-                      "no single dmabuf contains the %zu bytes at %p, which are to be one "
+                      "no single dmabuf contains the %zu bytes at %p, but they must be one "
                       "registration: pass each allocation by itself, or HMREG_REG_PARTS (or "
                       "HMREG_DOMAIN_PARTS) and use hmreg_mr_piece()",
                       range->iov_len, range->iov_base);
@@ -434,7 +434,7 @@ static bool wants_key(const struct attempt *attempt)
            !(caps->mr_mode & HMREG_MR_PROV_KEY);
 }
 
-/* *taken: set to whether the key is to be given back. */
+/* *taken: whether the key must be given back. */
 static int take_key(struct attempt *attempt, bool *taken)
 {
     struct keys *keys = &attempt->domain->keys;
@@ -479,7 +479,7 @@ static int register_with_key(struct attempt *attempt)
 
 /* ---- one registration ------------------------------------------------------------------- */
 
-/* What the domain's sync_memops promises of the memory. */
+/* Fulfils the promise of the domain's sync_memops for the memory. */
 static int sync_memops(const struct attempt *attempt)
 {
     const struct request *request = attempt->request;
@@ -508,7 +508,7 @@ static int run(struct attempt *attempt)
     return wants_key(attempt) ? register_with_key(attempt) : try_paths(attempt);
 }
 
-/* Of a rail those are kept of its first part, or of the range that is divided. */
+/* A rail keeps its first part's refusals, or those of the whole range before it was divided. */
 static void keep_refusals(struct natives *natives, size_t index, struct refusals *refused)
 {
     struct mr_rail *rail = &natives->rail[index / natives->parts];
@@ -519,7 +519,7 @@ static void keep_refusals(struct natives *natives, size_t index, struct refusals
         rail->refused = *refused;
 }
 
-/* Has the registration failed since the domain's NIC is gone? Then that is the failure. */
+/* If the registration failed because the domain's NIC is gone, that becomes the failure. */
 static int find_lost(struct hmreg_domain *domain, int rc)
 {
     char why[LOST_WHY_BYTES];
@@ -534,7 +534,7 @@ int register_one(struct layout *layout, const struct request *request, const str
                  struct natives *natives, struct hmreg_domain *domain, size_t index)
 {
     size_t range = index / natives->parts * natives->ranges + index % natives->parts;
-    struct attempt attempt; /* not cleared: why takes most of it, see begin_reason() */
+    struct attempt attempt; /* not cleared, since `why` is large: see begin_reason() */
     int rc;
 
     if (domain_is_lost(domain))

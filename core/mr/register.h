@@ -11,14 +11,14 @@
 #define REGISTER_DIVIDES 1
 
 /* Registers a resolved part of a layout on a domain, as one of the natives. Errors of
- * hmreg_mr_reg(). REGISTER_DIVIDES, without an error: of a layout of one part, which the request
- * permits to be several; why the whole was refused is kept in the natives' rail. Several threads
- * may register different ones at the same time. */
+ * hmreg_mr_reg(). REGISTER_DIVIDES, without an error: the layout has one part, and the request
+ * permits several; the natives' rail keeps why the whole was refused. Several threads may register
+ * different parts at one time. */
 int register_one(struct layout *layout, const struct request *request, const struct resolved *found,
                  struct natives *natives, struct hmreg_domain *domain, size_t index);
 
-/* Fails because the segments of a layout that was to be divided cannot be found either, with the
- * reasons that the natives keep. -EOPNOTSUPP. */
+/* Fails with the natives' reasons, because the segments of a layout that should be divided cannot
+ * be found. -EOPNOTSUPP. */
 int register_refused(const struct hmreg_domain *domain, const struct layout *layout,
                      const struct natives *natives);
 

@@ -20,11 +20,11 @@
 
 #define VALUES 4
 
-/* NULL: there is no such value. */
+/* The value's name; NULL: no such value. */
 static const char *const orderings[VALUES] = {"default", "strict", "relaxed", NULL};
 static const char *const choices[VALUES] = {"default", "off", "on", "if possible"};
 
-/* What every fabric accepts. */
+/* The values that every fabric accepts. */
 #define ALWAYS (PROVIDER_VALUE(HMREG_CHOICE_DEFAULT) | PROVIDER_VALUE(HMREG_CHOICE_IF_POSSIBLE))
 
 struct provider_options options_of(const struct hmreg_mr_attr *attr)
@@ -65,7 +65,7 @@ static int check_value(const struct hmreg_domain *domain, const char *field,
     if (accepted & PROVIDER_VALUE(value))
         return 0;
     list_values(names, accepted, list, sizeof(list));
-    return hmreg_fail(-EOPNOTSUPP, "%s is %u (%s), which %s does not do; accepted: %s", field,
+    return hmreg_fail(-EOPNOTSUPP, "%s is %u (%s), which %s does not support; accepted: %s", field,
                       value, names[value], domain->caps.fabric, list);
 }
 
@@ -140,7 +140,7 @@ struct provider_options options_settle(const struct hmreg_domain *domain,
     return settled;
 }
 
-/* The ranges, one after the other, must not wrap when they begin at iova. */
+/* All ranges together must not wrap if they begin at iova. */
 static int check_iova_ranges(const struct provider_options *options, const struct iovec *iov,
                              size_t count)
 {
@@ -166,7 +166,7 @@ static int check_key(const struct hmreg_domain *domain, const struct request *re
     return 0;
 }
 
-/* Of a group, each member that registers decides. */
+/* For a group, each registering member decides. */
 static int check_options(const struct hmreg_domain *domain, const struct request *request)
 {
     const struct group *group = domain->group;
@@ -295,8 +295,8 @@ int request_check_same(struct resolved *found, size_t index, bool segments)
     return 0;
 }
 
-/* A fabric that pins pages at registration pins them for the requested access, which the process
- * itself must have to the memory. */
+/* A fabric that pins pages at registration pins them for the requested access, so the process
+ * itself must have that access. */
 static int check_touch(const struct request *request, const struct resolved *found, size_t index)
 {
     const struct iovec *iov = &request->iov[index];
@@ -314,7 +314,8 @@ static int check_touch(const struct request *request, const struct resolved *fou
     return 0;
 }
 
-/* Finds the memory of a caller's dmabuf, as far as its address or the caller's claim shows. */
+/* Finds the memory of a caller's dmabuf as far as its address or the caller's claim identifies
+ * it. */
 static void resolve_dmabuf(struct hmreg_domain *domain, const struct request *request,
                            struct resolved *found)
 {
@@ -337,8 +338,8 @@ static void resolve_dmabuf(struct hmreg_domain *domain, const struct request *re
     found->range.kind = HMREG_MEM_DEVICE;
 }
 
-/* What is known of a range by its own claim alone: a trusted one, or one of an iface without a
- * runtime, which other runtimes can contradict. */
+/* Describes a range by its claim alone: a trusted claim, or a claim of an iface without a runtime,
+ * which other runtimes can contradict. */
 static int resolve_claimed(struct hmreg_domain *domain, const struct request *request, size_t index,
                            struct resolved *found)
 {

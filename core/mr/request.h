@@ -11,7 +11,7 @@
 #include "core/context/resolve.h"
 #include "core/mr/claim.h"
 
-#define AUTH_KEY_MOST 4096u /* bytes; fabrics' are shorter, and check their own */
+#define AUTH_KEY_MOST 4096u /* bytes; fabrics have shorter limits, and check them */
 
 /* A validated request. */
 struct request {
@@ -26,11 +26,11 @@ struct request {
     const uint8_t *auth_key;
     void *hmem_data;
     size_t page_size;
-    void *const *endpoints; /* of hmreg_mr_get_attr(), one for each rail, NULL where it needs none:
-                               the rail is bound to it and enabled. NULL: none */
-    const struct hmreg_mr_dmabuf *dmabuf; /* contains iov, which is one range; NULL: memory */
+    void *const *endpoints; /* of hmreg_mr_get_attr(), one for each rail, which is bound to it and
+                               enabled; NULL: the rail needs none. NULL: none at all */
+    const struct hmreg_mr_dmabuf *dmabuf; /* contains iov, a single range; NULL: memory */
     struct claim claim;
-    struct provider_options options; /* how the fabric registers it; zero: as the domain does */
+    struct provider_options options; /* how the fabric registers it; zero: the domain's choice */
     uint64_t rails;                  /* on a group: bit i: register on member i; 0: on all */
 };
 
@@ -40,15 +40,15 @@ struct request {
 /* The flags that say whether one range may become several registrations. */
 #define REQUEST_PARTS (HMREG_REG_SINGLE | HMREG_REG_PARTS)
 
-/* Must one range become one registration (of a group on each rail)? */
+/* Must one range become one registration (for a group, on each rail)? */
 bool request_is_single(const struct hmreg_domain *domain, const struct request *request);
 
-/* The options among a caller's attributes: how the fabric registers. A provider states in its caps
- * what it accepts; request_check() refuses everything else, on every provider with the same words.
+/* The options among a caller's attributes: how the fabric registers. A provider's caps list the
+ * accepted ones; request_check() refuses all others, with equal words on every provider.
  */
 struct provider_options options_of(const struct hmreg_mr_attr *attr);
-/* What is possible, of options that passed the check, for a region with these access rights on this
- * path: without HMREG_CHOICE_IF_POSSIBLE. */
+/* Resolves HMREG_CHOICE_IF_POSSIBLE in checked options, for a region with these access rights on
+ * this path. */
 struct provider_options options_settle(const struct hmreg_domain *domain,
                                        const struct provider_options *options, uint64_t access,
                                        enum hmreg_path path);
@@ -63,8 +63,8 @@ int request_from_dmabuf(const struct hmreg_mr_dmabuf *dmabuf, struct iovec *out,
                         struct dmabuf_file *file);
 
 /* Checks that found[index] may be in one region with found[0]: ranges have one iface, device and
- * kind, segments one iface and kind. Host memory of which a runtime pinned a part is the system's
- * from then on. -EINVAL. */
+ * kind, segments one iface and kind. If a runtime pinned only a part of host memory, all of it
+ * becomes the system's. -EINVAL. */
 int request_check_same(struct resolved *found, size_t index, bool segments);
 
 /* Finds the memory of each range of a request. found: out, request->count elements. All ranges must
@@ -73,8 +73,9 @@ int request_check_same(struct resolved *found, size_t index, bool segments);
  * HMREG_MR_ALLOCATED also -EFAULT: host memory is not mapped, or not with the access needed. */
 int request_resolve(struct hmreg_domain *domain, const struct request *request,
                     struct resolved *found);
-/* The same without asking whether host memory is mapped, and that alone, for a request of one range
- * that is the system's. The first one: not with a trusted claim. */
+/* request_resolve() in two steps, for a request of one range of system memory: the first skips the
+ * check that host memory is mapped, the second makes only that check. The first: not with a trusted
+ * claim. */
 int request_resolve_owner(struct hmreg_domain *domain, const struct request *request,
                           struct resolved *found);
 int request_check_mapped(struct hmreg_domain *domain, const struct request *request,

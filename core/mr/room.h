@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Room for one native registration that failed for want of it. Each registration of the library is
- * made by one function (core/mr/region.c), which asks the domain's caches for room: idle cached
- * regions give way, of this domain and of the process's others (core/cache/room.c).
+ * Makes room for a native registration that failed for want of it. One function makes all
+ * registrations of the library (core/mr/filling.c). It asks the domain's caches for room: idle
+ * cached regions give way, of this domain and of the process's others (core/cache/room.c).
  */
 #ifndef HMREG_CORE_MR_ROOM_H
 #define HMREG_CORE_MR_ROOM_H
@@ -21,11 +21,11 @@ enum room_kind {
     ROOM_FILES,  /* the process's descriptors and mappings */
     ROOM_NIC,    /* the NIC's regions, keys and page tables */
     ROOM_DEVICE, /* the device's window for other devices (BAR1) */
-    ROOM_DOMAIN, /* the domain's keys, or what its fabric does not name */
+    ROOM_DOMAIN, /* the domain's keys, or a shortage that the fabric does not name */
     ROOM_KINDS
 };
 
-/* What has given way of the regions that help one kind. */
+/* Counts the regions of one kind that have given way. */
 struct room_given {
     uint64_t bytes;
     unsigned regions;
@@ -33,37 +33,38 @@ struct room_given {
 
 /* One registration's search for room. */
 struct room {
-    struct hmreg_domain *domain;    /* whose call it is */
-    struct hmreg_domain *member;    /* which has no room: of a group one of its members */
+    struct hmreg_domain *domain;    /* the calling domain */
+    struct hmreg_domain *member;    /* the domain without room: for a group, a member */
     const struct resolved *found;   /* the memory */
-    uint64_t bytes;                 /* of the registration, in whole pages */
+    uint64_t bytes;                 /* the registration's bytes, in whole pages */
     uint64_t locks;                 /* bytes that the whole region locks on all members together */
-    const _Atomic uint64_t *locked; /* ... of these, what other registrations of the region lock
-                                       that are made or under way; other threads change it */
+    const _Atomic uint64_t *locked; /* ... of these, bytes locked by the region's other
+                                       registrations, made or under way; other threads change it */
     bool any_key;                   /* any key will do */
     bool is_get;
-    /* core/cache/room.c's: */
-    unsigned kinds;  /* bits of what may be full, by the last error */
-    unsigned helped; /* ... of what the last region that gave way may have helped */
+    /* private to core/cache/room.c: */
+    unsigned kinds;  /* bits of the kinds that may be full, by the last error */
+    unsigned helped; /* ... that the last evicted region may have helped */
     struct room_given given[ROOM_KINDS];
     uint64_t traffic;    /* the count at the last look */
-    uint64_t returned;   /* the count by then */
-    unsigned taken;      /* how often others may have taken what had given way */
+    uint64_t returned;   /* the count at the end of that look */
+    unsigned taken;      /* how often other threads may have taken the room */
     unsigned long_waits; /* ... and have, since the last look */
-    unsigned waits;      /* how often others may have been about to give way */
+    unsigned waits;      /* how often other regions may have been about to give way */
     unsigned tries;      /* how often some have */
     bool emptied;        /* nothing idle was left */
-    bool stuck;          /* the library's thread does not deregister, or is this one */
-    bool promised;       /* some will give way at the next call with their domain */
+    bool stuck;          /* the library's thread does not deregister, or is this thread */
+    bool promised;       /* some regions will give way at the next call with their domain */
 };
 
-/* Of this process. It is wiped in a forked child, where what its parent's threads did never ends.
+/* Counters of this process. A fork wipes them in the child, where the parent's running calls would
+ * never end.
  */
 struct room_counts {
-    /* The registrations: the low half are those under way, the high half has how many have ended.
-     * What they take may be what others gave for another one. */
+    /* Registrations: the low half counts those under way, the high half those that have ended. They
+     * may take room that was made for another one. */
     _Atomic uint64_t traffic;
-    _Atomic uint64_t returned; /* the same of regions that are deregistered */
+    _Atomic uint64_t returned; /* likewise for deregistrations */
     _Atomic uint64_t gave_way; /* regions */
     atomic_uint makers;        /* threads that make room */
 };
@@ -72,7 +73,7 @@ struct room_counts {
 
 extern _Atomic(void *) room_page;
 
-/* Before the first domain. False: no memory. */
+/* Call before the first domain. False: no memory. */
 bool room_begin(void);
 
 static inline struct room_counts *room_counts(void)

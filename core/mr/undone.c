@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * See undone.h. One registration after the other is taken from the list, so that the fabric is
- * called without the lock. A lost domain's thread is the only one that takes from its list, but for
- * hmreg_domain_close() where there is no such thread. It sleeps until a call of the domain
- * wakes it, and then tries each registration once, so what the fabric is busy with waits for the
- * next call.
+ * called without the lock. Only a lost domain's thread takes from its list, or hmreg_domain_close()
+ * if there is no such thread. The thread sleeps until a call of the domain wakes it, then tries
+ * each registration once: registrations that the fabric is busy with wait for the next call.
  */
 #include "core/mr/undone.h"
 
@@ -37,7 +36,7 @@ void native_hide(struct hmreg_mr_keys *made)
     *made = hidden;
 }
 
-/* The first of a registration's ranges. *count: how many these are. */
+/* A registration's ranges. *count: their number. */
 static size_t first_mapping(const struct natives *natives, size_t index, size_t *count)
 {
     *count = natives->parts > 1 ? 1 : natives->ranges;
@@ -112,7 +111,7 @@ static void append(struct undone *undone, struct mr_note *note)
     pthread_mutex_unlock(&undone->lock);
 }
 
-/* NULL: there is none, or other threads are trying them. */
+/* Takes one from the list. NULL: it is empty, or other threads are trying them. */
 static struct mr_note *take(struct undone *undone)
 {
     struct mr_note *note;
@@ -125,8 +124,8 @@ static struct mr_note *take(struct undone *undone)
     return note;
 }
 
-/* Moves a registration of a group's region to natives of its own, since another member may come in
- * the place of its member. NULL: no memory. */
+/* Moves a registration of a group's region to natives of its own, since its member may be replaced.
+ * NULL: no memory. */
 static struct natives *move_out(struct natives *natives, size_t index)
 {
     struct mr_note *note = &natives->note[index];
@@ -252,7 +251,7 @@ static void call_thread(struct hmreg_domain *domain, bool may_start)
         undone->wanted = true;
         if (may_start && !undone->started && exiting_heed())
             undone->started = !thread_start(&undone->thread, NULL, run, domain,
-                                            "to deregister what a lost domain had");
+                                            "to deregister a lost domain's regions");
         pthread_cond_signal(&undone->changed);
         pthread_mutex_unlock(&undone->lock);
     }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The end of native registrations, and the domain's list of those that are still to be ended: what
- * failed calls leave that the fabric is too busy to deregister (-EBUSY), and all of a lost domain
- * (core/context/lost.h).
+ * Ends native registrations, and lists a domain's registrations that must still end: registrations
+ * of failed calls that the fabric is too busy to deregister (-EBUSY), and all registrations of a
+ * lost domain (core/context/lost.h).
  *
- * What failed calls leave, later calls of the domain deregister. A lost domain's fabric may not
- * return: a thread of its own, "hmreg-lost", calls it. If that cannot be started, they stay in the
- * list, and later calls try to start it again. Where the fabric permits one thread at a time,
- * hmreg_domain_close() deregisters them.
+ * Later calls of the domain deregister a failed call's registrations. A lost domain's fabric may
+ * not return, so the domain's own thread, "hmreg-lost", calls it. If that thread cannot be started,
+ * the registrations stay in the list, and later calls try again. If the fabric permits one thread
+ * at a time, hmreg_domain_close() deregisters them.
  */
 #ifndef HMREG_CORE_MR_UNDONE_H
 #define HMREG_CORE_MR_UNDONE_H
@@ -15,14 +15,14 @@
 #include "core/mr/mr.h"
 
 void undone_init(struct undone *undone);
-/* Before the domain ends, with nothing in the list: joins its thread, if it has one. */
+/* Called before the domain ends, with an empty list: joins its thread, if it has one. */
 void undone_close(struct hmreg_domain *domain);
 
-/* Deregisters one of the natives, which is live, or of a failed call. -EBUSY: nothing changed. Of a
- * lost domain it is put into the list instead: 0. */
+/* Deregisters one of the natives that is live, or of a failed call. -EBUSY: nothing changed. On a
+ * lost domain puts it into the list instead, and returns 0. */
 int native_end(struct natives *natives, size_t index, struct hmreg_domain *domain);
-/* The same of a region without an extension, whose keys and taken key these are. -EBUSY also: no
- * memory to keep it. */
+/* native_end() for a region without an extension: its keys, and the key that it has taken. -EBUSY
+ * also: no memory to list it. */
 int native_end_plain(struct hmreg_domain *domain, struct hmreg_mr_keys *made,
                      const struct iovec *range, bool key_taken, uint64_t key);
 /* Takes the keys out of the public head. */
@@ -30,17 +30,17 @@ void native_hide(struct hmreg_mr_keys *made);
 
 /* Puts a registration into the list, and hides its keys. */
 void undone_keep(struct natives *natives, size_t index, struct hmreg_domain *domain);
-/* Tries again to deregister `most` of a domain's, on a group of each member's. Calls that register
- * on the domain or deregister do so; most of them find none, which costs one load. Keeps the
+/* Tries again to deregister at most `most` of a domain's list, for a group of each member's. Calls
+ * that register or deregister on the domain call it; an empty list costs one load. Keeps the
  * thread's last error. */
 void undone_retry(struct hmreg_domain *domain, unsigned most);
-/* Wakes the thread of a lost domain, on a group of each lost member, if it runs. */
+/* Wakes the thread of a lost domain, or of each lost member of a group, if it runs. */
 void undone_wake(struct hmreg_domain *domain);
 /* Deregisters a lost domain's list on the calling thread, where its fabric permits one thread. */
 void undone_end_here(struct hmreg_domain *domain);
-/* Is one of them in this range? */
+/* Is a listed registration in this range? */
 bool undone_touch(struct hmreg_domain *domain, uint64_t start, uint64_t end);
-/* How many are still registered. */
+/* The number of listed registrations that are still registered. */
 unsigned undone_left(const struct hmreg_domain *domain);
 
 #endif

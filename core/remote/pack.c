@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The owner's end of a token: packs all of a region or a part of it, and many regions at once. A
+ * Makes tokens for the owner: packs all of a region or a part of it, and many regions at once. A
  * token has the addresses and keys that the peer's RMA calls must use. They follow from the
  * region's mr_mode and path, so the peer needs to know neither. remote.c is the peer's end.
  *
@@ -23,7 +23,7 @@
 
 /* ---- one token -------------------------------------------------------------------------- */
 
-/* A token before it is written. Only as much of the arrays is written as the token has. */
+/* A token before it is written. Only the token's share of the arrays is written. */
 struct draft {
     struct token token; /* its pointers name the arrays */
     uint8_t *segment;   /* few_segments, or on the heap */
@@ -39,12 +39,12 @@ static int fail_memory(size_t bytes)
     return hmreg_fail(-ENOMEM, "hmreg has no memory for %zu bytes of a token", bytes);
 }
 
-/* What a token has of one of a region's registrations. The region is of no group, or a rail. */
+/* A token's share of one registration. The region is of no group, or a rail. */
 struct owner {
     const struct hmreg_mr *mr;
     size_t native;
     size_t first, last;  /* its ranges: [first, last) */
-    uint64_t start;      /* bytes of the region that lie before it */
+    uint64_t start;      /* bytes of the region before it */
     uint64_t begin, end; /* the part of it, from its first byte */
 };
 
@@ -167,7 +167,7 @@ static int take_raw(struct draft *draft, const struct owner *owner, uint64_t *ba
     return rc;
 }
 
-/* The same where keys are raw: adds the key's bytes. index: of the key in the token. */
+/* Likewise for raw keys: adds the key's bytes. index: the key's index in the token. */
 static int add_raw(struct draft *draft, const struct owner *owner, unsigned index)
 {
     struct token *token = &draft->token;
@@ -197,7 +197,8 @@ static int add_registration(struct draft *draft, const struct owner *owner, unsi
     return rc;
 }
 
-/* Of several registrations, only those that have a byte of the part, and of each only that part. */
+/* Adds several registrations: only those that have a byte of the part, and only their share of
+ * it. */
 static int add_registrations(struct draft *draft, const struct hmreg_mr *mr, uint64_t begin,
                              uint64_t end)
 {
@@ -302,8 +303,8 @@ static int fail_too_small(size_t needed, const char *what, size_t *size)
     return rc;
 }
 
-/* How many of the len bytes at addr, which is in range `index`, the ranges have from there on,
- * while each begins where the one before it ends. */
+/* How many of the len bytes at addr, which is in range `index`, the ranges contain without a
+ * gap. */
 static uint64_t run_length(const struct hmreg_mr *mr, size_t index, uint64_t addr)
 {
     struct iovec iov = mr_asked(mr, index);
@@ -318,7 +319,7 @@ static uint64_t run_length(const struct hmreg_mr *mr, size_t index, uint64_t add
     return end - addr;
 }
 
-/* Finds where in the region the bytes at addr are. */
+/* Finds the bytes' offset in the region. */
 static int find_part(const struct hmreg_mr *mr, uint64_t addr, size_t len, uint64_t *begin)
 {
     uint64_t start = 0;
@@ -372,7 +373,7 @@ static int size_of(const struct hmreg_mr *mr, uint64_t begin, uint64_t end, size
     return rc;
 }
 
-/* The sizes of the rails' tokens; what was there before where there is no rail. */
+/* The sizes of the rails' tokens; leaves those of missing rails unchanged. */
 static int size_rails(const struct hmreg_mr *mr, uint64_t begin, uint64_t end, size_t *sizes)
 {
     int rc = 0;
@@ -406,7 +407,7 @@ static int pack_rails(const struct hmreg_mr *mr, uint64_t begin, uint64_t end, u
     return 0;
 }
 
-/* A member that is withdrawn or replaced meanwhile is known by the generation: once more. */
+/* The generation shows that a member was withdrawn or replaced meanwhile: pack again. */
 static int pack_group(const struct hmreg_mr *mr, uint64_t begin, uint64_t end, uint8_t *buf,
                       size_t *size)
 {
@@ -502,7 +503,7 @@ int hmreg_mr_subrange(const struct hmreg_mr *mr, const char *provider_name, cons
 
 /* ---- many tokens ------------------------------------------------------------------------ */
 
-/* The tokens written so far. They reach the caller's buffer when the last one is there. */
+/* The tokens written so far. They reach the caller's buffer only after the last one is written. */
 struct tokens {
     uint8_t *bytes;
     size_t size, room;

@@ -37,8 +37,8 @@ static void close_all(struct hmreg_remote **remotes, size_t count)
     hmreg_error_restore(&failure);
 }
 
-/* Fails with the first rail that does; where rails may be missing, only if none opens, with the
- * last one that failed. */
+/* Fails with the first rail that fails. If rails may be missing, fails only if no rail opens, with
+ * the last failure. */
 static int open_all(struct hmreg_domain *domain, const struct rails_token *token,
                     struct hmreg_remote **remotes, size_t count)
 {

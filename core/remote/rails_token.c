@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See rails_token.h. Such a token comes from a network, so rails_token_read() checks each field
- * before its use.
+ * See rails_token.h. A token comes from a network, so rails_token_read() checks each field before
+ * its use.
  */
 #include "core/remote/rails_token.h"
 
@@ -60,14 +60,14 @@ static int bad(const char *what)
     return hmreg_fail(-EBADMSG, "token: %s", what);
 }
 
-/* Reads what comes before the sizes of the rails' tokens, which are all there. */
+/* Reads the fields before the sizes of the rails' tokens. All of them can be read. */
 static int read_header(const uint8_t *bytes, size_t size, size_t *count, uint32_t *extension)
 {
     const uint8_t *at = bytes + 4;
     uint32_t format, flags;
 
     if (size < HEADER_BYTES + SIZE_BYTES || !rails_token_is(bytes, size))
-        return bad("these bytes are no token of a group, or are cut short");
+        return bad("these bytes are not a group's token, or are cut short");
     format = take(&at, 2);
     *count = take(&at, 2);
     flags = take(&at, 4);
@@ -105,7 +105,7 @@ int rails_token_read_next(const uint8_t *bytes, size_t size, struct rails_token 
     if (offset == none)
         return bad("it is of a group's region, and has no rail");
     if (extension > size - offset)
-        return bad("its length is not what its rails say");
+        return bad("its length differs from its rails' lengths");
     *length = offset + extension;
     return 0;
 }
@@ -116,7 +116,7 @@ int rails_token_read(const uint8_t *bytes, size_t size, struct rails_token *out)
     int rc = rails_token_read_next(bytes, size, out, &length);
 
     if (!rc && length != size)
-        rc = bad("its length is not what its rails say");
+        rc = bad("its length differs from its rails' lengths");
     return rc;
 }
 

@@ -29,10 +29,10 @@ struct rails_token {
 
 /* The size of the token, with tokens of these sizes. */
 size_t rails_token_size(const size_t *sizes, size_t count);
-/* Writes what comes before the tokens. Returns where the first of them goes. */
+/* Writes the header before the tokens. Returns the place of the first token. */
 uint8_t *rails_token_begin(uint8_t *out, const size_t *sizes, size_t count);
 
-/* Are these the first bytes of such a token? */
+/* Are these the first bytes of a group's token? */
 static inline bool rails_token_is(const uint8_t *bytes, size_t size)
 {
     uint32_t magic = 0;
@@ -41,10 +41,11 @@ static inline bool rails_token_is(const uint8_t *bytes, size_t size)
         memcpy(&magic, bytes, sizeof(magic));
     return le32toh(magic) == RAILS_TOKEN_MAGIC;
 }
-/* Reads and checks such a token of exactly size bytes, except for the tokens in it; writes only as
- * many elements as there are rails. -EBADMSG, -EPROTONOSUPPORT: *out is undefined. */
+/* Reads and checks a group's token of exactly size bytes, except for the tokens in it; writes only
+ * as many elements as there are rails. -EBADMSG, -EPROTONOSUPPORT: *out is undefined. */
 int rails_token_read(const uint8_t *bytes, size_t size, struct rails_token *out);
-/* The same of the one that begins at bytes, of which `size` can be read, and how long it is. */
+/* Likewise for the token that begins at bytes, of which `size` can be read; also returns its
+ * length. */
 int rails_token_read_next(const uint8_t *bytes, size_t size, struct rails_token *out,
                           size_t *length);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The peer's end of a token: opens it, and finds addresses and keys for RMA calls. An application
- * may have a million remotes, so one of a single segment takes 72 bytes, and opening one copies
- * nothing but what it keeps. pack.c is the owner's end.
+ * Opens tokens for a peer, and finds addresses and keys for RMA calls. An application may have a
+ * million remotes, so a remote of a single segment takes 72 bytes, and opening copies only the
+ * fields that it keeps. pack.c makes tokens for the owner.
  */
 #include "core/remote/remote.h"
 
@@ -22,13 +22,14 @@
 
 struct remote_segment {
     uint64_t base;
-    uint64_t end; /* the offset in the region of the first byte behind it */
+    uint64_t end; /* the offset in the region of the first byte after it */
     uint64_t key;
 };
 
 struct hmreg_remote {
     struct hmreg_domain *domain;
-    uint64_t number; /* of the owner's domain in this process; 0: tokens of its kind have none */
+    uint64_t number; /* number of the owner's domain in this process; 0: tokens of its kind have
+                        none */
     uint64_t len;
     uint64_t instance, generation; /* of the token */
     uint16_t iface;
@@ -43,8 +44,8 @@ _Static_assert(HMREG_ACCESS_ALL <= UINT16_MAX && TOKEN_MAX_SEGMENTS <= UINT16_MA
                    HMREG_IFACE_MAX <= UINT16_MAX,
                "fit the fields");
 
-/* Of remotes with raw keys: bit i: segment i has a mapped key of its own, which is to be unmapped;
- * else it shares the one of the segment before it. */
+/* For remotes with raw keys: bit i: segment i has its own mapped key, which must be unmapped; else
+ * it shares the previous segment's. */
 static uint64_t *own_keys(struct hmreg_remote *remote, size_t segment)
 {
     return (uint64_t *)&remote->segment[remote->segments] + segment / 64;
@@ -66,7 +67,7 @@ static void unmap_raw_keys(struct hmreg_remote *remote)
             remote->domain->ops.unmap_raw(remote->domain->self, remote->segment[i].key);
 }
 
-/* The segments' keys are indexes of raw keys: 0, then each the same or the next. */
+/* The segments' keys are indexes of raw keys: 0, then each equal to the previous or the next. */
 static int count_keys(const struct token *token, unsigned *keys)
 {
     uint64_t next = 0;
@@ -130,7 +131,7 @@ static int check_kind(const struct hmreg_domain *domain, const struct token *tok
     return 0;
 }
 
-/* Where tokens have the number of the owner's domain: is that one of this process? */
+/* If tokens have the number of the owner's domain: is that a domain of this process? */
 static int find_owner(const struct hmreg_domain *domain, const struct token *token,
                       uint64_t *number)
 {
@@ -340,7 +341,7 @@ int hmreg_remote_open_many(struct hmreg_domain *domain, const void *tokens, size
 
 /* ---- renewal ---------------------------------------------------------------------------- */
 
-/* Of another region than the remote's, or of the same one? */
+/* Is the token of the remote's region, or of another one? */
 static int judge(const struct hmreg_remote *remote, const struct token *token,
                  enum hmreg_remote_state *out)
 {
@@ -381,7 +382,7 @@ int hmreg_remote_check(const struct hmreg_remote *remote, const void *token, siz
     return check_token(remote, token, size, state);
 }
 
-/* Exchanges what two remotes of as many segments are. */
+/* Exchanges the contents of two remotes with equally many segments. */
 static void exchange(struct hmreg_remote *one, struct hmreg_remote *other)
 {
     size_t size = (size_t)((char *)own_keys(one, 0) - (char *)one) +
@@ -570,7 +571,8 @@ static int check_place(const struct hmreg_remote *remote, uint64_t offset, size_
     return 0;
 }
 
-/* The segment that has the byte at an offset inside the region: the first that ends behind it. */
+/* The segment that has the byte at an offset inside the region: the first one that ends after
+ * it. */
 static unsigned find_segment(const struct hmreg_remote *remote, uint64_t offset)
 {
     unsigned from = 0, to = remote->segments - 1u;
@@ -586,7 +588,7 @@ static unsigned find_segment(const struct hmreg_remote *remote, uint64_t offset)
     return from;
 }
 
-/* Bytes behind the first segment, and all errors. */
+/* Bytes after the first segment, and all errors. */
 static __attribute__((noinline)) int find_addr(const struct hmreg_remote *remote, uint64_t offset,
                                                size_t len, uint64_t *addr, uint64_t *key)
 {
@@ -621,7 +623,7 @@ int hmreg_remote_addr(const struct hmreg_remote *remote, uint64_t offset, size_t
     if (!remote)
         return hmreg_fail(-EINVAL, "remote is NULL");
     first = remote->segment;
-    /* A len of 0 wraps: one comparison less. */
+    /* A len of 0 wraps, which saves a comparison. */
     if (!addr || !key || len - 1 >= first->end || offset > first->end - len ||
         !process_is(remote->domain->lib->epoch))
         return find_addr(remote, offset, len, addr, key);

@@ -14,8 +14,8 @@ struct remote_link {
     struct hmreg_domain *holder; /* it has mapped the key; NULL: no key is mapped */
 };
 
-/* What links of one all-gather share: the last token that was read in full, and the domain for
- * which it was, if that one's links hold nothing; later tokens are compared with it. Zero at first.
+/* Shared by the links of one all-gather: the last token that was read in full, and its domain if
+ * that domain's links hold nothing. Later tokens are compared with it. Zero at first.
  */
 struct remote_links {
     struct token token;
@@ -26,10 +26,10 @@ struct remote_links {
 bool remote_links_hold(const struct hmreg_domain *domain);
 
 /* Opens the token that begins at bytes, of which `size` can be read, as hmreg_remote_open() on a
- * domain that is no group; the domain counts it as a mapped key, if it holds one. *length: of the
- * token; NULL: it is `size` long and part of a group's token. End the link with remote_unlink(),
- * unless the domain's links hold nothing. -EXDEV also: the region has several ranges. After a
- * failure *out is no link. */
+ * domain that is no group. If the link holds a mapped key, the domain counts it. *length: the
+ * token's length; NULL: it is `size` long and part of a group's token. End the link with
+ * remote_unlink(), unless the domain's links hold nothing. -EXDEV also: the region has several
+ * ranges. After a failure *out is no link. */
 int remote_link(struct hmreg_domain *domain, const uint8_t *bytes, size_t size,
                 struct remote_links *links, struct remote_link *out, size_t *length);
 void remote_unlink(const struct remote_link *link);

@@ -177,7 +177,7 @@ static int check_header(const struct token *token, size_t size)
     if (rc)
         return rc;
     if (token_size(token) != size)
-        return bad("its length is not what its header says");
+        return bad("its length differs from its header's");
     if ((unsigned)token->iface > HMREG_IFACE_MAX)
         return bad("its iface is unknown");
     if (!token->access || (token->access & ~HMREG_ACCESS_REMOTE))
@@ -204,7 +204,7 @@ int token_length(const uint8_t *bytes, size_t size, size_t *out)
     int rc;
 
     if (size < LEAST_BYTES || take32(bytes) != MAGIC)
-        return bad("these bytes are none, or are cut short");
+        return bad("these bytes are not a token, or are cut short");
     token = take_header(bytes);
     rc = check_format(bytes);
     rc = rc ? rc : check_counts(&token);
@@ -223,7 +223,7 @@ int token_read(const uint8_t *bytes, size_t size, struct token *out)
 
     /* Reject a size that no token has before reading: it may exceed the buffer. */
     if (size < LEAST_BYTES || size > MOST_BYTES || take32(bytes) != MAGIC)
-        return bad("these bytes are none, or are cut short");
+        return bad("these bytes are not a token, or are cut short");
     rc = check_format(bytes);
     if (rc)
         return rc;

@@ -19,12 +19,12 @@
  * in a token of a part of a region, each other one with the base of the first segment that has it.
  *
  * The instance is the owner's life (life_number()): another one in each process, and in each one
- * that is restored from the image of a process. The generation tells which of two registrations of
- * that life is the later one.
+ * that is restored from the image of a process. The generation orders the registrations of that
+ * life.
  *
- * Later versions add what older readers can do without to the extension, of which this one skips
- * what it does not know, and set a flag for what they cannot, which is refused here. Since a
- * token's header has its length, tokens can follow each other without anything between.
+ * Later versions may add optional fields to the extension; readers skip the unknown ones. For
+ * required fields they set a flag, which this version refuses. Since a token's header has its
+ * length, tokens can follow each other directly.
  */
 #ifndef HMREG_CORE_REMOTE_TOKEN_H
 #define HMREG_CORE_REMOTE_TOKEN_H
@@ -41,7 +41,7 @@
 #define TOKEN_MAX_EXTENSION 65536
 #define TOKEN_HEADER_BYTES  40
 #define TOKEN_SEGMENT_BYTES 24
-#define TOKEN_LIFE_BYTES    16 /* of the extension that is known */
+#define TOKEN_LIFE_BYTES    16 /* bytes of the extension that are known */
 
 struct token_segment {
     uint64_t base, len, key;
@@ -53,7 +53,7 @@ struct token {
     uint16_t segments, address_size, raw_size;
     uint32_t iface;
     uint32_t extension_size; /* token_write() writes zero bytes behind the next two, if they fit */
-    uint64_t instance, generation; /* 0: of a shorter extension, unknown */
+    uint64_t instance, generation; /* 0: 0: unknown, of a shorter extension */
     uint64_t len;                  /* of all segments; token_write() writes neither it nor */
     size_t size;                   /* the token's own */
     uint64_t access;
@@ -93,10 +93,9 @@ int token_length(const uint8_t *bytes, size_t size, size_t *out);
 /* Reads and checks a token of exactly size bytes. -EBADMSG, -EPROTONOSUPPORT. */
 int token_read(const uint8_t *bytes, size_t size, struct token *out);
 
-/* Is the token that begins at bytes, of which `size` can be read, one of one segment and with the
- * header of *like, which token_read() has read? Then *out is its segment, and the rest of the token
- * is valid. false: else, or unknown; token_read() says what is wrong. For the many tokens of an
- * all-gather. */
+/* A fast check for the many tokens of an all-gather. Has the token at bytes, of which `size` can be
+ * read, one segment and the header of *like, which token_read() has read? Then *out is its segment,
+ * and the rest of the token is valid. false: no, or unknown; token_read() gives the error. */
 static inline bool token_is_like(const uint8_t *bytes, size_t size, const struct token *like,
                                  struct token_segment *out)
 {

@@ -41,7 +41,7 @@ static inline void cache_stats_add(struct cache_stats *stats, enum stats_count w
     atomic_fetch_add_explicit(&stats->block->counts[what], (uint64_t)n, memory_order_relaxed);
 }
 
-/* The same for a count that one thread at a time writes. */
+/* Likewise for a count that one thread at a time writes. */
 static inline void cache_stats_count(struct cache_stats *stats, enum stats_count what, uint64_t n)
 {
     _Atomic uint64_t *count = &stats->block->counts[what];
@@ -71,9 +71,9 @@ static inline uint64_t cache_stats_bytes(const struct cache_stats *stats)
     return atomic_load_explicit(&stats->block->counts[STATS_BYTES], memory_order_relaxed);
 }
 
-/* Which registration a region is evicted for. */
+/* The registration that a region is evicted for. */
 enum cache_for {
-    CACHE_FOR_GET,      /* of its domain, or its limit */
+    CACHE_FOR_GET,      /* a get of its domain, or its limit */
     CACHE_FOR_EXPLICIT, /* another registration of its domain */
     CACHE_FOR_OTHERS,   /* a registration, or the get, of another domain */
 };
@@ -82,7 +82,7 @@ enum cache_for {
  * the registration that they were evicted for. */
 void cache_stats_evicted(struct cache_stats *stats, int code, enum cache_for who, unsigned n);
 
-/* What a registration took, by the difference of two readings of the clock. */
+/* A registration's time, by the difference of two readings of the clock. */
 uint64_t cache_stats_clock(void);
 void cache_stats_took(struct cache_stats *stats, uint64_t ns);
 

@@ -50,7 +50,7 @@ enum stats_count {
     STATS_GAVE_EXPLICIT,
     STATS_GAVE_OTHERS,
     STATS_UNCACHED_FULL,      /* of STATS_UNCACHED: the limit has no room */
-    STATS_UNCACHED_UNWATCHED, /* of STATS_UNCACHED: nothing tells when the memory changes */
+    STATS_UNCACHED_UNWATCHED, /* of STATS_UNCACHED: nothing reports changes of the memory */
     STATS_COUNTS,
     STATS_COUNTS_ROOM = 36, /* elements of a block's counts; those from STATS_COUNTS on are 0 */
 };
@@ -88,7 +88,7 @@ struct stats_domain {
 struct stats_header {
     uint64_t magic;
     uint32_t version;
-    uint32_t size;    /* of the whole page, bytes: differs if the layout does */
+    uint32_t size;    /* bytes of the whole page: differs if the layout does */
     int32_t pid;      /* the opening process's, in its own pid namespace; a forked child inherits
                          the file */
     uint32_t monitor; /* enum hmreg_monitor */

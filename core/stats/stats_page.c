@@ -153,7 +153,8 @@ void stats_page_close(struct stats_page *stats_page)
 
 /* ---- sleeping --------------------------------------------------------------------------- */
 
-/* The counters' memory becomes the file's, or of no file (-1): caches have pointers into it. */
+/* Remaps the counters' memory to the file, or to no file (-1), in place: caches have pointers into
+ * it. */
 static bool move(struct stats_layout *page, int fd)
 {
     int kind = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
@@ -223,8 +224,8 @@ void stats_page_end_change(_Atomic uint32_t *sequence)
 
 /* ---- assignment of slots ---------------------------------------------------------------- */
 
-/* Finds the first free one of count slots of `size` bytes, each of which has its owner (0: free) at
- * offset `owner`. NULL: none is free; increments *lost. */
+/* Finds the first free one of count slots of `size` bytes; each has its owner (0: free) at offset
+ * `owner`. NULL: none is free; increments *lost. */
 static void *free_place(void *places, size_t size, size_t owner, unsigned count,
                         _Atomic uint32_t *lost)
 {

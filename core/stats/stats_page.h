@@ -49,7 +49,7 @@ struct stats_block *stats_page_block(struct stats_page *stats_page,
                                      int device);
 struct stats_row *stats_page_row(struct stats_page *stats_page, const struct stats_block *block);
 
-/* Free one of them; NULL: one that was not assigned. */
+/* Free a domain, block or row; NULL: one that was not assigned. */
 void stats_page_end_domain(struct stats_page *stats_page, struct stats_domain *domain);
 void stats_page_end_block(struct stats_page *stats_page, struct stats_block *block);
 void stats_page_end_row(struct stats_page *stats_page, struct stats_row *row);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * See publish.h. The CPU replaces one entry after the other, by release stores. Where it cannot
- * store, all entries of a call take each step together: the entries are changed in host memory and
- * copied there, and a copy writes words in any order.
+ * See publish.h. The CPU replaces one entry after the other, by release stores. If it cannot store
+ * there, all entries of a call take each step together: the entries are changed in host memory and
+ * copied, and a copy writes words in any order.
  */
 #include "core/table/publish.h"
 

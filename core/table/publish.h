@@ -12,14 +12,14 @@
 
 struct table_memory {
     struct hmreg *lib;
-    char *place;       /* of the first entry, for the CPU or for hmreg_copy() */
+    char *place;       /* address of the first entry, for the CPU or for hmreg_copy() */
     char *shadow;      /* the same entries in host memory; NULL: the CPU stores at place */
     uint32_t flags;    /* HMREG_TABLE_* */
-    uint32_t sequence; /* of the last change, even */
+    uint32_t sequence; /* sequence of the last change, even */
 };
 
-/* Finds out what memory it is, and writes its entries as not filled. -EFAULT: it is not mapped for
- * writing. -ENOMEM; errors of hmreg_query() and hmreg_copy(). */
+/* Resolves the memory, and writes its entries as not filled. -EFAULT: it is not mapped for writing.
+ * -ENOMEM; errors of hmreg_query() and hmreg_copy(). */
 int table_memory_open(struct table_memory *memory, struct hmreg *lib, void *place, size_t entries,
                       uint32_t flags);
 void table_memory_close(struct table_memory *memory);

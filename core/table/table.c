@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * See <hmreg/table.h>. A write opens all its tokens before it changes an entry; publish.c changes
- * them. Where a rail's provider keeps something for a peer or its keys are raw, the table keeps a
- * link for each entry, and those that the last write replaced.
+ * them. If a rail's provider keeps data for a peer, or its keys are raw, the table keeps a link for
+ * each entry, and the links that the last write replaced.
  */
 #include <hmreg/table.h>
 
@@ -42,7 +42,7 @@ static void unlink_each(struct hmreg_table *table, const struct remote_link *lin
     hmreg_error_restore(&why);
 }
 
-/* Tokens as they were gathered, and how far they are read. */
+/* Gathered tokens, and the reader's place in them. */
 struct gathered {
     const uint8_t *bytes;
     size_t size, stride;
@@ -112,7 +112,7 @@ static __attribute__((noinline)) int open_group_token(struct hmreg_table *table,
     return rc ? rc : open_rails(table, &token, links, out);
 }
 
-/* The token that begins at bytes, of which `size` can be read, and how long it is. */
+/* Reads the token that begins at bytes, of which `size` can be read, and its length. */
 static int open_token(struct hmreg_table *table, const uint8_t *bytes, size_t size,
                       struct remote_links *links, struct remote_link *out, size_t *length)
 {
@@ -167,7 +167,7 @@ static void end_replaced(struct hmreg_table *table)
     table->replaced_count = 0;
 }
 
-/* Takes the links, also after a failure of a device's copy: readers may have some of them. */
+/* Takes the links, also after a failed copy to a device: readers may have loaded some of them. */
 static int change(struct hmreg_table *table, size_t first, size_t count, struct remote_link *links)
 {
     int rc = table_publish(&table->memory, first, count, links);

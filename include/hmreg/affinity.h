@@ -40,13 +40,13 @@ struct hmreg_topology; /* the places of a machine's PCI devices and NICs */
 
 struct hmreg_topology_config {
     size_t size;      /* sizeof(struct hmreg_topology_config) */
-    const char *xml;  /* a file that lstopo(1) exported, which is read instead of this machine */
+    const char *xml;  /* a file that lstopo(1) exported; read instead of this machine */
     const char *root; /* a folder whose sys folder is read instead of /sys, without hwloc: a host's
                          sysfs in a container, or a copy */
 };
 
 /*
- * Reads a topology: this machine's, or the one that config names. Close it with
+ * Reads the topology of this machine, or the one that config names. Close it with
  * hmreg_topology_close().
  * lib: used for places that name an iface or memory (struct hmreg_place); borrowed, must outlive
  * *out; NULL: such places are refused. config: NULL for the defaults; read during the call only.
@@ -68,14 +68,14 @@ struct hmreg_pci_place {
     size_t size;           /* sizeof(struct hmreg_pci_place) */
     char host_bridge[16];  /* the kernel's name of the host bridge: "pci0000:40"; "": unknown */
     int numa_node;         /* -1: unknown */
-    uint32_t bridge_count; /* PCI bridges between the host bridge and the device; of more than
-                              HMREG_BRIDGES_MAX, the first ones */
+    uint32_t bridge_count; /* PCI bridges between the host bridge and the device; only the first
+                              HMREG_BRIDGES_MAX */
     struct hmreg_pci bridges[HMREG_BRIDGES_MAX]; /* from the host bridge down */
 };
 
-/* Of a function that the topology lacks it is the place of function 0: partitions of a GPU (AMD's
- * MI300) have their number there. -EINVAL: an argument is NULL, pci->valid is 0, or out->size is
- * too small. -ENODEV: the topology has no such device. */
+/* Finds a PCI device's place. A function that the topology lacks has function 0's place: AMD's
+ * MI300 numbers its partitions in the function. -EINVAL: an argument is NULL, pci->valid is 0, or
+ * out->size is too small. -ENODEV: the topology has no such device. */
 int hmreg_topology_place(const struct hmreg_topology *topology, const struct hmreg_pci *pci,
                          struct hmreg_pci_place *out);
 

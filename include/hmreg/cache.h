@@ -14,74 +14,73 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 /* A flag beside the access rights of hmreg_mr_get(): the caller knows that the memory is the
- * system's, on no device. It is a trusted claim (HMREG_CLAIM_TRUSTED): no vendor is asked, and a
- * wrong one registers memory that is not there. A get without it never returns a region that was
- * registered by such a claim. */
+ * system's, on no device. The flag is a trusted claim (HMREG_CLAIM_TRUSTED): no vendor is asked,
+ * and a wrong claim registers memory that is not there. A get without the flag never returns a
+ * region registered by such a claim. */
 #define HMREG_GET_HOST (UINT64_C(1) << 30)
 
 /*
- * Gets a region that covers [addr, addr+len) with exactly these access rights, or more where the
- * domain's configuration permits it (rights): a cached region if there is one that is still valid,
- * else a new registration. Release it with hmreg_mr_put(), from
+ * Gets a region that covers [addr, addr+len): a cached one that is still valid, else a new one. It
+ * has exactly these access rights, or more if the domain's configuration permits that (rights).
+ * Release it with hmreg_mr_put(), from
  * any thread. The region may be larger than the range unless the domain has HMREG_DOMAIN_EXACT;
  * hmreg_mr_query() returns its bounds. The application may free memory while a region of it is
- * cached, but not between get and put. The library chooses keys. On a domain with
- * HMREG_MR_ENDPOINT each get registers a region of its own, which is not bound yet: there use
- * hmreg_mr_get_attr() with an endpoint. Where the domain permits regions of several parts
- * (HMREG_DOMAIN_PARTS; on other fabrics than verbs the default), a range longer than its max_len
- * becomes one of several pieces (hmreg_mr_piece()), which serves gets of ranges inside it too.
- * Errors of hmreg_mr_reg(), but where parts are permitted -EMSGSIZE: the range is longer than
- * HMREG_SEGMENTS_MAX such pieces.
+ * cached, but not between get and put. The library chooses keys. On a domain with HMREG_MR_ENDPOINT
+ * each get registers a new region, which is not bound yet: use hmreg_mr_get_attr() with an endpoint
+ * there. If the domain permits regions of several parts (HMREG_DOMAIN_PARTS; the default but on
+ * verbs), a range longer than its max_len becomes a region of several pieces (hmreg_mr_piece()).
+ * That region serves gets of ranges inside it too. Errors of hmreg_mr_reg(). If parts are
+ * permitted, -EMSGSIZE means: the range is longer than HMREG_SEGMENTS_MAX pieces of max_len.
  */
 int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
                  struct hmreg_mr **mr);
 /*
- * As hmreg_mr_get(), with the attributes of hmreg_mr_regattr(): of one range, of several (iov,
- * segments), or with HMREG_REG_DMABUF of the caller's dmabuf. The caller may close descriptors
+ * As hmreg_mr_get(), with the attributes of hmreg_mr_regattr(): for one range, for several (iov,
+ * segments), or with HMREG_REG_DMABUF for the caller's dmabuf. The caller may close descriptors
  * after the call. A cached region serves the get if it contains the range, has the access rights as
  * for hmreg_mr_get(), and was got with the same attributes. Compared are: flags, without
  * HMREG_REG_COVER and HMREG_REG_EXACT (at most one of them), and without HMREG_REG_SINGLE or
  * HMREG_REG_PARTS where the domain does so anyway; auth_key, by its bytes;
  * page_size; hmem_data, by its address; of a dmabuf its inode (not the number of the descriptor),
  * base_addr, and what the caller claims; iova, by the address that it gives each byte; a trusted
- * claim, claim_identity included; and every attribute that is not named here. Not compared are
- * size, context, policy, and a checked claim about memory, which is checked at each get.
+ * claim, claim_identity included; and every attribute that is not named here. The get does not
+ * compare size, context, policy, and a checked claim about memory, which is checked at each get.
  * hmreg_mr_context() returns the context of the get that registered the region. A get without
  * attributes that are compared, and hmreg_mr_get(), serve each other's regions. A region of several
  * ranges or segments serves gets of exactly that list only: the same addresses and lengths in the
  * same order, dmabufs by inode, base_addr, offset and length, the claim too, all in iov or all in
- * segments. It is what hmreg_mr_regattr() makes of the list, counts with the sum of the lengths in
- * the cache's limits, and ends when any segment's memory changes. requested_key must be 0 or any.
- * Release the region with hmreg_mr_put(). A region of a dmabuf keeps the exporter's memory until it
- * ends: with that memory where a runtime knows base_addr + offset, else at its last put or, with
- * policy KEEP, when it is evicted, flushed, or invalidated by these addresses. With attr->endpoint,
- * on a domain with HMREG_MR_ENDPOINT, the region is bound to the endpoint and enabled, and serves
- * gets with the same endpoint; with attr->endpoints so is each rail. Flush the domain or group
- * before you close an endpoint that regions were got with, and after their last put. Errors of
- * hmreg_mr_regattr(), and of hmreg_mr_bind() and hmreg_mr_enable() where an endpoint is set;
+ * segments. The region has the form that hmreg_mr_regattr() gives it, counts by the sum of its
+ * lengths in the cache's limits, and ends when any segment's memory changes. requested_key must be
+ * 0 or any. Release the region with hmreg_mr_put(). A region of a dmabuf keeps the exporter's
+ * memory until the region ends. If a runtime knows base_addr + offset, it ends with that memory;
+ * else at its last put, or with policy KEEP when it is evicted, flushed, or invalidated by these
+ * addresses. With attr->endpoint, on a domain with HMREG_MR_ENDPOINT, the region is bound to the
+ * endpoint and enabled, and serves gets with the same endpoint; with attr->endpoints so is each
+ * rail. After the last put of regions that were got with an endpoint, flush the domain or group,
+ * then close the endpoint. Errors of hmreg_mr_regattr(), and of hmreg_mr_bind() and
+ * hmreg_mr_enable() where an endpoint is set;
  * -EMSGSIZE of several ranges or segments: together they are longer than the domain's max_len.
  * -EINVAL also: a requested_key, an endpoint for a rail without HMREG_MR_ENDPOINT, attr->endpoint
- * on a group or beside attr->endpoints, or endpoints that lack one for a rail with
- * HMREG_MR_ENDPOINT or whose count is another than the number of rails. -HMREG_EBADFLAGS also:
- * HMREG_RMA_EVENT. -EOPNOTSUPP also: registrations of the domain complete in an event queue.
+ * on a group or beside attr->endpoints, or endpoints without one for a rail with HMREG_MR_ENDPOINT,
+ * or another count of endpoints than of rails. -HMREG_EBADFLAGS also: HMREG_RMA_EVENT. -EOPNOTSUPP
+ * also: registrations of the domain complete in an event queue.
  */
 int hmreg_mr_get_attr(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr, uint64_t flags,
                       struct hmreg_mr **mr);
-/* Releases a region: one put for each get. The last one deregisters a region whose policy is
- * HMREG_POLICY_LAST_PUT, or that no get would find any more, before it returns, unless the fabric
- * is busy with the region: then later calls with the domain do. NULL is accepted. */
+/* Releases a region: one put for each get. Before it returns, the last put deregisters a region
+ * whose policy is HMREG_POLICY_LAST_PUT, or that gets can no longer find. If the fabric is busy
+ * with the region, later calls with the domain deregister it. NULL is accepted. */
 void hmreg_mr_put(struct hmreg_mr *mr);
 
 /*
- * hmreg_mr_get() and hmreg_mr_put() for a thread that must not wait: one that makes progress for
- * others, or holds a lock that they need. They register and deregister nothing, call no fabric,
- * runtime or callback, allocate nothing, and wait for no lock under which that is done. try_get
- * returns a cached region that this thread has had from a get before, if it is certain without a
- * question to the runtime or the kernel (HMREG_ASKS_*) that it is still valid, and it does not end
- * with its last put. try_put gives back a region of any get, unless the put might deregister it.
- * Any thread may call them, and mix them with the calls above. -EAGAIN: nothing has happened, and
- * the last error is as before: make the call above, where the thread may wait, which also says what
- * is wrong with an argument. try_put of NULL: 0.
+ * hmreg_mr_get() and hmreg_mr_put() for a thread that must not wait, for instance a progress thread
+ * or one that holds a lock. They never register, deregister, allocate, or call a fabric, runtime or
+ * callback, and wait for no lock under which other threads do so. try_get returns a cached region
+ * that this thread has had from a get before. The region must be valid without a question to the
+ * runtime or the kernel (HMREG_ASKS_*), and must not end with its last put. try_put gives back a
+ * region of any get, unless the put might deregister it. Any thread may call them, and mix them
+ * with the calls above. -EAGAIN: nothing has changed, the last error neither. Where the thread may
+ * wait, make the call above instead; it also reports wrong arguments. try_put of NULL: 0.
  */
 int hmreg_mr_try_get(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
                      struct hmreg_mr **mr);
@@ -114,7 +113,7 @@ struct hmreg_stats {
     uint64_t regions;        /* cached now */
     uint64_t bytes;          /* cached now */
     uint64_t retired;        /* removed from the cache; deregistration waits for the last put, or
-                                failed with -EBUSY and is to be repeated */
+                                failed with -EBUSY and will be retried */
     uint64_t caches;         /* caches that these numbers sum up */
     uint64_t shown;          /* of these, caches that other processes can see (hmreg stats) */
     uint64_t evicted_limit;  /* evictions because of a limit, or before a fork */
@@ -124,10 +123,10 @@ struct hmreg_stats {
     uint64_t failures;       /* gets that failed because the registration did */
     uint64_t regions_max;    /* high-water marks of regions and bytes; a domain adds up the */
     uint64_t bytes_max;      /* marks of its caches, which may be from different times */
-    uint64_t waits;          /* gets that waited while another thread registered the same */
+    uint64_t waits;          /* gets that waited while another thread registered their range */
     uint64_t waiting;        /* gets that wait so now */
     uint64_t reg_ns;         /* total time of the registrations, ns */
-    uint64_t reg_longest_ns; /* the longest of them, ns */
+    uint64_t reg_longest_ns; /* time of the longest registration, ns */
     uint64_t reg_times[HMREG_STATS_TIMES]; /* registrations of 2^n to 2^(n+1) ns; the last element
                               has all longer ones */
     uint64_t wrong_puts;    /* puts without a matching get; detected with HMREG_DEBUG=puts only */

@@ -46,16 +46,16 @@ enum hmreg_iface {
     HMREG_IFACE_CUDA = 1,
     HMREG_IFACE_ROCR = 2,
     HMREG_IFACE_ZE = 3,
-    /* hmreg has no runtime of the following, nor of other numbers up to HMREG_IFACE_MAX, which a
-     * caller may use for an iface that a newer libfabric knows. Their memory is registered by a
+    /* hmreg starts no runtime for the ifaces below, nor for other numbers up to HMREG_IFACE_MAX,
+     * which a caller may use for an iface of a newer libfabric. Their memory is registered by a
      * claim and the caller's dmabuf, or its address (path peermem); other calls refuse them. */
     HMREG_IFACE_NEURON = 4,
     HMREG_IFACE_SYNAPSEAI = 5, /* Gaudi */
     HMREG_IFACE_MAX = 15,
 };
-#define HMREG_IFACE_COUNT      4 /* the ifaces whose runtimes hmreg knows are less than this */
+#define HMREG_IFACE_COUNT      4 /* ifaces below this number have a runtime that hmreg knows */
 #define HMREG_IFACE_BIT(iface) (1u << (iface))
-#define HMREG_IFACES_STARTED   (1u << 31) /* of hmreg_config.ifaces, alone */
+#define HMREG_IFACES_STARTED   (1u << 31) /* alone in ifaces: look-ups start no runtime */
 
 /* The kind of memory. */
 enum hmreg_mem_kind {
@@ -78,7 +78,7 @@ enum hmreg_path {
 
 /* How path dmabuf gets the memory to the NIC. */
 enum hmreg_way {
-    HMREG_WAY_NONE = 0,        /* of no dmabuf; also ends a list of ways */
+    HMREG_WAY_NONE = 0,        /* no dmabuf; also ends a list of ways */
     HMREG_WAY_PLAIN = 1,       /* the fabric's usual import */
     HMREG_WAY_DATA_DIRECT = 2, /* an import for data direct: the NIC's second PCIe function, beside
                                   the device (mlx5dv_reg_dmabuf_mr()) */
@@ -86,7 +86,7 @@ enum hmreg_way {
     HMREG_WAY_DATA_DIRECT_PCIE = 4, /* both: data direct, and the PCIe mapping */
 };
 #define HMREG_WAY_COUNT 5
-#define HMREG_WAYS_MAX  8 /* as HMREG_PATHS_MAX */
+#define HMREG_WAYS_MAX  8 /* elements of an array of ways: later versions know more */
 
 /* Access rights. Values are libfabric's FI_READ ... FI_REMOTE_WRITE. */
 #define HMREG_READ          (UINT64_C(1) << 8)  /* destination of RMA reads started locally */
@@ -118,12 +118,12 @@ enum hmreg_way {
 #define HMREG_HMEM_DEVICE_ONLY (UINT64_C(1) << 46) /* claim: only the device can access it */
 #define HMREG_RMA_PMEM         (UINT64_C(1) << 49) /* persistent memory: remote writes must be durable */
 #define HMREG_RMA_EVENT        (UINT64_C(1) << 56) /* counters will be bound to the region */
-/* hmreg's own, of which at most one is given: may one range become a region of several parts? Of
- * neither, the domain's HMREG_DOMAIN_SINGLE or _PARTS counts. */
+/* hmreg's own flags, at most one: may one range become a region of several parts? Without a flag,
+ * the domain's HMREG_DOMAIN_SINGLE or _PARTS decides. */
 #define HMREG_REG_SINGLE (UINT64_C(1) << 32) /* one registration, or an error */
-#define HMREG_REG_PARTS  (UINT64_C(1) << 33) /* several, which hmreg_mr_piece() describes */
+#define HMREG_REG_PARTS  (UINT64_C(1) << 33) /* several registrations: hmreg_mr_piece() */
 
-/* Of gets only, at most one; of neither, the domain's cover counts (enum hmreg_cover). */
+/* For gets only, at most one. Without a flag, the domain's cover decides (enum hmreg_cover). */
 #define HMREG_REG_COVER (UINT64_C(1) << 34) /* as HMREG_COVER_REMOTE */
 #define HMREG_REG_EXACT (UINT64_C(1) << 35) /* as HMREG_COVER_EXACT */
 
@@ -132,7 +132,7 @@ enum hmreg_way {
 
 #define HMREG_KEY_NOTAVAIL UINT64_MAX /* the region has no such key */
 #define HMREG_KEY_ANY      UINT64_MAX /* requested_key: the library or the fabric chooses */
-/* No key of verbs: a NIC to which it is posted answers with a protection error. */
+/* Never a key of verbs: a NIC fails a work request with it by a protection error. */
 #define HMREG_VERBS_KEY_NOTAVAIL UINT32_MAX
 #define HMREG_LIMIT_NONE         UINT64_MAX /* no limit */
 #define HMREG_DEVICE_ANY         (-1)       /* any device */
@@ -142,8 +142,8 @@ struct hmreg_domain; /* a fabric's domain, on which memory is registered */
 struct hmreg_mr;     /* a memory region */
 struct hmreg_remote; /* a peer's memory region, opened from its token */
 
-/* Names for messages, such as "cuda", "device", "dmabuf"; "iface6" to "iface15" for the numbers
- * without a name of their own; "?" for an unknown value. */
+/* Names for messages, such as "cuda", "device", "dmabuf". Ifaces 6 to 15 are "iface6" to "iface15";
+ * "?": an unknown value. */
 const char *hmreg_iface_name(enum hmreg_iface iface);
 const char *hmreg_mem_kind_name(enum hmreg_mem_kind kind);
 const char *hmreg_path_name(enum hmreg_path path);
@@ -197,9 +197,9 @@ enum hmreg_log_level {
 
 struct hmreg_config {
     size_t size;                /* sizeof(struct hmreg_config) */
-    uint32_t ifaces;            /* HMREG_IFACE_BIT()s of the runtimes to start now, and of no other
-                                   later; 0: each at the first need; HMREG_IFACES_STARTED: the
-                                   same, but no runtime that the application has only loaded */
+    uint32_t ifaces;            /* HMREG_IFACE_BIT()s: start these runtimes now, and no other later;
+                                   0: each at the first need; HMREG_IFACES_STARTED: as 0, but
+                                   address look-ups start no runtime */
     enum hmreg_monitor monitor; /* the monitor for host memory */
     /* Receives the library's messages of every level. text is one line without a newline, valid
      * during the call. The library calls log from any thread that is in a library call, and from
@@ -207,27 +207,27 @@ struct hmreg_config {
      * set, the library writes to stderr only if it cannot cache host memory at all. */
     void (*log)(enum hmreg_log_level level, const char *text, void *log_context);
     void *log_context;
-    uint64_t fork_max_bytes; /* Before fork(2) a domain whose fabric pins host memory, which the
-                                kernel copies for the child, gives back its idle regions of it if
-                                it caches more bytes than this. 0: HMREG_FORK_MAX_SIZE, else 16 MiB;
+    uint64_t fork_max_bytes; /* At fork(2) the kernel copies pinned host memory. So a domain whose
+                                fabric pins it first evicts its idle host regions if it caches more
+                                bytes of them than this. 0: HMREG_FORK_MAX_SIZE, else 16 MiB;
                                 HMREG_LIMIT_NONE: never. */
 };
 
 /*
  * Opens the library. Starts the vendors' runtimes that config or HMREG_IFACES names, and the
- * monitor if config or the environment names one. Without such names each runtime is started at
- * the first need: by a call that names its iface, or by one that asks what an address is while the
- * vendor's library is in the process. A fork before that leaves the child free to use it. With
- * HMREG_IFACES_STARTED a question what an address is starts none that the application has not
- * started, which owns no memory before.
+ * monitor if config or the environment names one. Without such names each runtime is started at the
+ * first need: by a call that names its iface, or by a look-up of an address while the vendor's
+ * library is in the process. A child forked before that can use the runtime. With
+ * HMREG_IFACES_STARTED look-ups of addresses never start a runtime: one that the application has
+ * not started owns no memory.
  * config: NULL for the defaults; read during the call only. *out: close it with hmreg_close().
  * An absent or broken runtime is not an error; hmreg_runtime_query() gives the reason.
  * -EINVAL: out is NULL; config's size, ifaces or monitor is not an accepted value; an environment
- *   variable (hmreg(7) lists them) has another value than those that the error's text names; or
+ *   variable (hmreg(7) lists them) has an invalid value (the text lists the valid ones); or
  *   HMREG_SYSCALLS is plain and the monitor memhooks or userfaultfd was requested.
  * -EOPNOTSUPP: memhooks was requested, and the code of this program's libc, or of a
  * library that interposes on it, cannot be hooked; the error's text names the function and the
- * reason. -EPERM, -ENOSYS: userfaultfd was requested, and the kernel has or permits none. -ENOENT,
+ * reason. -EPERM, -ENOSYS: userfaultfd was requested, but the kernel lacks or forbids it. -ENOENT,
  * -EACCES, -EDQUOT: counter was requested, and /dev/hmreg is absent, refused or full. -ENOMEM,
  * -EAGAIN, -EMFILE: system.
  */
@@ -247,8 +247,8 @@ struct hmreg_monitor_info {
     int userfaultfd;           /* 1: userfaultfd is active */
     uint64_t events;           /* changes that the kernel reported so far, in this process */
     uint64_t calls;            /* changes that memhooks reported so far, in the whole process */
-    char why[768];             /* if the library chose: why not a better monitor; also why the
-                                  monitor that was active does not serve any more; else "" */
+    char why[768];             /* if the library chose: why not a better monitor; or why the active
+                                  monitor stopped working; else "" */
 };
 
 /* -EINVAL: an argument is NULL or out->size is too small. */
@@ -263,8 +263,8 @@ struct hmreg_runtime_info {
     char version[48];     /* the runtime's own version; "": unknown */
     char library[128];    /* the file it was loaded from */
     char why[256];        /* why it is not usable, or what it lacks; "": it lacks nothing */
-    char unreported[256]; /* which memory ends without a report, and why: each hit on it asks the
-                             runtime, or it is not cached; "": none, or not usable */
+    char unreported[256]; /* memory that can be freed without a report, and why: each hit on it asks
+                             the runtime, or it is not cached; "": none, or not usable */
 };
 
 /* Describes the runtime of an iface, which it starts if that was not tried yet. -EINVAL: an
@@ -318,26 +318,26 @@ struct hmreg_mem_info {
 /*
  * Identifies the memory at [addr, addr+len). Queries each runtime that is present or whose library
  * is in the process; a range that no runtime knows is system memory if the process can read it.
- * The text of the last error has the details.
+ * The last error's text has the details.
  * -EINVAL: lib, addr or out is NULL, len is 0 or the range wraps, out->size is too small.
  * -ERANGE: the range extends beyond the allocation it starts in; the text says where. Host memory
  * that a runtime pinned only in part is the system's.
  * -EFAULT: no runtime knows the range, and the process cannot read all of it; the text says where.
- * -EOPNOTSUPP: a runtime reports no bounds of it, or it is a multicast object; the text says which.
+ * -EOPNOTSUPP: a runtime reports no bounds of the memory, or it is a multicast object (see text).
  * -EIO: a vendor's query failed; its code is in the last error.
  * -EEXIST: two runtimes report the memory as theirs.
  */
 int hmreg_query(struct hmreg *lib, const void *addr, size_t len, struct hmreg_mem_info *out);
 
 struct hmreg_dmabuf {
-    int fd;          /* owned by the caller, who closes it by close(2); close-on-exec; 3 or more */
+    int fd;          /* the caller's: close it with close(2); close-on-exec; 3 or more */
     uint64_t offset; /* of the range in the dmabuf, bytes */
     uint64_t length; /* of the range as requested, bytes */
 };
 
 /* Flag of hmreg_export_dmabuf(): NICs reach the memory through PCIe, even where the device's link
- * with the CPU is coherent (Grace). For registrations by data direct; a NIC that imports such a
- * dmabuf otherwise may register it and then fail in transfers. */
+ * with the CPU is coherent (Grace). For registrations by data direct: a NIC that imports the dmabuf
+ * in another way may register it, then fail transfers. */
 #define HMREG_EXPORT_PCIE (UINT64_C(1) << 0)
 
 /*
@@ -345,7 +345,7 @@ struct hmreg_dmabuf {
  * and any position in its allocation. flags: 0 or HMREG_EXPORT_PCIE.
  * -EINVAL, -ERANGE, -EFAULT, -EIO, -EEXIST: as hmreg_query(). -HMREG_EBADFLAGS: flags.
  * -EOPNOTSUPP: this kind of memory, this device or this runtime version cannot export a dmabuf, or
- *   none with that flag (CUDA: before 12.8, or this device does not; ROCm: before
+ *   not with that flag (CUDA before 12.8, or a device without it; ROCm before
  *   hsa_amd_portable_export_dmabuf_v2(); Level Zero).
  * -EXDEV: one dmabuf cannot contain the range (it has several segments or tiles).
  * -EPROTO: the dmabuf that the runtime returned does not contain the range.
@@ -354,9 +354,9 @@ int hmreg_export_dmabuf(struct hmreg *lib, const void *addr, size_t len, uint64_
                         struct hmreg_dmabuf *out);
 
 /*
- * Copies len bytes from src to dst, each of which is host memory or device memory of any vendor.
- * Returns when the copy is complete; waits for no work in CUDA's streams. Errors of hmreg_query()
- * for either range; -EINVAL: the ranges overlap; -EIO: the vendor's copy failed.
+ * Copies len bytes from src to dst: host memory, or device memory of any vendor. Returns when the
+ * copy is complete; waits for no work in CUDA's streams. Errors of hmreg_query() for either range;
+ * -EINVAL: the ranges overlap; -EIO: the vendor's copy failed.
  */
 int hmreg_copy(struct hmreg *lib, void *dst, const void *src, size_t len);
 
@@ -379,11 +379,11 @@ int hmreg_mem_free(struct hmreg *lib, void *addr);
 
 #define HMREG_DOMAIN_EXACT    (1u << 0) /* get() returns a region of exactly the requested range */
 #define HMREG_DOMAIN_NO_CACHE (1u << 1) /* get() always registers, put() deregisters */
-/* Where neither flag says it, may one range become a region of several parts, whose keys only
- * hmreg_mr_piece() returns? With neither: not on verbs, on other providers it may. On a group
- * with neither each member decides; rails are no such parts. */
+/* May one range become a region of several parts, whose keys only hmreg_mr_piece() returns? A
+ * registration's flag overrides the domain's. Without flags: on verbs no, on other providers yes,
+ * on a group as each member decides. Rails are not parts. */
 #define HMREG_DOMAIN_SINGLE (1u << 2) /* one registration (on each rail), or an error */
-#define HMREG_DOMAIN_PARTS  (1u << 3) /* it may have several */
+#define HMREG_DOMAIN_PARTS  (1u << 3) /* several registrations are permitted */
 
 /* How a hit validates the cached region. */
 enum hmreg_check {
@@ -401,11 +401,11 @@ enum hmreg_check {
 enum hmreg_rights {
     HMREG_RIGHTS_EXACT = 0, /* none */
     HMREG_RIGHTS_LOCAL = 1, /* local ones (HMREG_ACCESS_LOCAL) */
-    HMREG_RIGHTS_ANY = 2, /* remote ones too: peers that have its key may do more than was asked */
+    HMREG_RIGHTS_ANY = 2,   /* remote ones too: peers with its key may do more than asked */
 };
 
-/* A choice. DEFAULT: of a region, its domain's; of a domain, the environment's. IF_POSSIBLE: of a
- * region only, ON where the fabric does it for this memory and these rights, else OFF. */
+/* DEFAULT: a region takes its domain's choice, a domain the environment's. IF_POSSIBLE, for regions
+ * only: ON if the fabric supports it for this memory and these rights, else OFF. */
 enum hmreg_choice {
     HMREG_CHOICE_DEFAULT = 0,
     HMREG_CHOICE_OFF = 1,
@@ -420,22 +420,22 @@ struct hmreg_mr_info;
 enum hmreg_policy {
     HMREG_POLICY_DEFAULT = 0, /* in attributes: the domain's. In a domain: KEEP; but LAST_PUT for a
                              caller's dmabuf of memory that no runtime knows by its address */
-    /* Until its memory ends or changes, it is evicted, or the domain is flushed or closed: the next
-     * get finds it. Until then peers that know a key with remote rights can use it. */
+    /* The region stays until its memory ends or changes, it is evicted, or the domain is flushed or
+     * closed. Until then gets find it, and peers that know a key with remote rights can use it. */
     HMREG_POLICY_KEEP = 1,
-    /* Gets share it while it is held. It is deregistered before its last put returns: no peer can
-     * reach the memory by its key after that. */
+    /* Gets share the region while it is held. The last put deregisters it before it returns: then
+     * no peer can reach the memory by its key. */
     HMREG_POLICY_LAST_PUT = 2,
 };
 
-/* What a get registers that finds no region: its range, or the allocation of device memory around
- * it, so that later gets in that are hits; see hmreg_mr_get(3). Where the allocation is longer than
- * cover_max, max_bytes or what the fabric registers at once, or is refused, the range. */
+/* What a get that misses registers: its range, or the whole allocation of device memory around it,
+ * so that later gets in it are hits; see hmreg_mr_get(3). It registers the range if the allocation
+ * is longer than cover_max, max_bytes or the fabric's longest region, or is refused. */
 enum hmreg_cover {
     HMREG_COVER_DEFAULT = 0,    /* EXACT */
     HMREG_COVER_EXACT = 1,      /* the range */
-    HMREG_COVER_ALLOCATION = 2, /* the allocation; with remote rights the range: a peer that has
-                                   the key reaches all that is registered */
+    HMREG_COVER_ALLOCATION = 2, /* the allocation; with remote rights the range: a peer with the key
+                                   reaches the whole region */
     HMREG_COVER_REMOTE = 3,     /* the allocation, with remote rights too */
 };
 
@@ -448,18 +448,17 @@ struct hmreg_domain_config {
                                                FI_MR_CACHE_MAX_COUNT, else 4096; HMREG_LIMIT_NONE: no limit */
     uint64_t max_bytes; /* limit of cached bytes per cache; 0: FI_MR_CACHE_MAX_SIZE, else half of
                            the machine's memory; HMREG_LIMIT_NONE: no limit */
-    enum hmreg_check check[HMREG_IFACE_MAX + 1]; /* one for each iface; from HMREG_IFACE_COUNT on
-                                                    DEFAULT */
+    enum hmreg_check check[HMREG_IFACE_MAX + 1]; /* one for each iface; DEFAULT from
+                                                    HMREG_IFACE_COUNT on */
     /* Called for each region that hmreg_mr_get() or hmreg_mr_get_attr() registers, cached or not:
-     * made when it is registered, before any get returns it, on the thread of the get; ended once
-     * for each made, before the region is deregistered. ended is called on any thread that is in a
-     * get, a put, or another call with the domain (flush, progress, limits, close) and, where the
-     * fabric may be called on any thread, on the library's thread hmreg-reaper. No lock is held.
-     * Both may call functions that take mr and do not change it (hmreg_mr_query(), _context(),
-     * _desc(), _key(), _pack(), ...), hmreg_query(), hmreg_export_dmabuf(), hmreg_copy() and
-     * hmreg_invalidate(); they must not get or put regions, or make other calls with a domain; and
-     * they return: where made leaves by longjmp(3), its region is never freed, so the domain cannot
-     * be closed, but no other call waits for it. NULL: none. */
+     * made on the get's thread before any get returns the region, ended once before it is
+     * deregistered. ended runs on any thread that is in a get, a put or another call with the
+     * domain (flush, progress, limits, close), or on the library's thread hmreg-reaper if the
+     * fabric permits any thread. No lock is held. Both may call hmreg_query(),
+     * hmreg_export_dmabuf(), hmreg_copy(), hmreg_invalidate() and functions that take mr and do not
+     * change it (hmreg_mr_query(), _context(), _desc(), _key(), _pack(), ...). They must not get or
+     * put regions, make other calls with a domain, or leave by longjmp(3): then the region is never
+     * freed and its domain cannot be closed, but no other call waits for it. NULL: none. */
     void (*made)(const struct hmreg_mr *mr, const struct hmreg_mr_info *info,
                  void *callback_context);
     void (*ended)(const struct hmreg_mr *mr, const struct hmreg_mr_info *info,
@@ -469,21 +468,20 @@ struct hmreg_domain_config {
     enum hmreg_way ways[HMREG_WAYS_MAX]; /* ways of path dmabuf, best first, ended by
                              HMREG_WAY_NONE; all zero: HMREG_DMABUF_WAYS, else the library's order
                              for the NIC and the device */
-    /* ON: device memory that the domain registers is made such that the runtime's synchronous
-     * calls (a memset, a copy on the device) write it before they return; else a NIC may read what
-     * was there before, unless the application waits for the device. It stays so until the memory
-     * is freed. CUDA only: other runtimes have no such setting, and need none. If the runtime
-     * refuses, registrations of that memory fail with -EOPNOTSUPP or -EIO. DEFAULT:
-     * HMREG_SYNC_MEMOPS, else OFF. */
+    /* ON: the runtime's synchronous calls (a memset, a copy on the device) complete their writes to
+     * registered device memory before they return. Otherwise a NIC may read the old bytes unless
+     * the application waits for the device. The memory keeps the setting until it is freed. CUDA
+     * only: other runtimes lack the setting and do not need it. If the runtime refuses,
+     * registrations of that memory fail with -EOPNOTSUPP or -EIO. DEFAULT: HMREG_SYNC_MEMOPS, else
+     * OFF. */
     enum hmreg_choice sync_memops;
-    /* Of gets that do not choose one. The default keeps regions with remote rights too: a peer can
-     * read or write the memory by the key that it was given until the region ends, though the
-     * program has put it, and uses the memory for something else. LAST_PUT for what a peer may
-     * reach no longer than that. */
+    /* For gets that choose none. The default also keeps regions with remote rights: by the key that
+     * it was given, a peer can access the memory until the region ends, even after the program has
+     * put the region and reuses the memory. LAST_PUT ends that access at the last put. */
     enum hmreg_policy policy;
     uint64_t cover_max;     /* bytes; 0: no limit of its own */
-    enum hmreg_cover cover; /* of gets that do not choose */
-    uint32_t key_size; /* bytes of keys that the fabric does not choose; 0: as many as it takes */
+    enum hmreg_cover cover; /* for gets that choose none */
+    uint32_t key_size; /* bytes of keys that the fabric does not choose; 0: the fabric's most */
     uint64_t key_first, key_last; /* the library's own keys, for gets too; both 0: any of them */
 };
 
@@ -491,13 +489,13 @@ struct hmreg_domain_info {
     size_t size;        /* sizeof(struct hmreg_domain_info) */
     char provider[32];  /* "ofi", "verbs", "loopback" */
     char fabric[64];    /* the libfabric provider or verbs device: "tcp;ofi_rxm", "mlx5_0" */
-    uint32_t mr_mode;   /* HMREG_MR_* that the domain requires; hmreg meets them for its caller */
+    uint32_t mr_mode;   /* HMREG_MR_* that the domain requires; hmreg meets them for the caller */
     uint32_t key_size;  /* bytes of a key */
     uint32_t iov_limit; /* most ranges of one region */
     uint64_t max_len;   /* longest region, bytes */
     uint64_t max_regions, max_bytes; /* the cache's limits */
     char nic[64]; /* the NIC, as the fabric names it ("mlx5_0", "eth0", "efa_0-rdm"); "": none */
-    struct hmreg_pci pci; /* of the NIC, if the fabric reports it (libfabric) */
+    struct hmreg_pci pci; /* the NIC's address, if the fabric reports it (libfabric) */
     char lost[256];       /* why the domain is lost (<hmreg/lost.h>); "": it is not */
 };
 
@@ -505,16 +503,17 @@ struct hmreg_domain_info {
 int hmreg_domain_query(struct hmreg_domain *domain, struct hmreg_domain_info *out);
 
 /* Closes a domain and deregisters its cached regions. The fabric object that it was opened on is
- * borrowed and stays open. NULL is accepted. -EBUSY: regions, remotes or jobs are open, cached
- * regions are held (the text has the range of one), the fabric does not
- * deregister a cached region or what a failed call has undone yet, or a group has the domain
- * (<hmreg/group.h>); the domain stays open. */
+ * borrowed and stays open. NULL is accepted. -EBUSY, and the domain stays open: regions, remotes or
+ * jobs are open; cached regions are held (the text has one range); the fabric has not yet
+ * deregistered a cached region or a failed call's registration; or a group has the domain
+ * (<hmreg/group.h>). */
 int hmreg_domain_close(struct hmreg_domain *domain);
 
-/* Reports the path that a registration of one device's memory would take, and why the better paths
- * would be refused, as far as that is known without registering. device of host memory: -1 or 0.
- * iface from HMREG_IFACE_COUNT to HMREG_IFACE_MAX, device 0 or more, or HMREG_DEVICE_ANY: the path
- * of a caller's dmabuf, or, where it is peermem, of its address. Errors of hmreg_device_query(). */
+/* Reports the path that a registration of one device's memory would take, and why better paths
+ * would be refused, as far as hmreg can tell without registering. device of host memory: -1 or 0.
+ * For ifaces from HMREG_IFACE_COUNT to HMREG_IFACE_MAX, device is 0 or more, or HMREG_DEVICE_ANY;
+ * the path is that of a caller's dmabuf, or of an address if it is peermem. Errors of
+ * hmreg_device_query(). */
 struct hmreg_explanation;
 int hmreg_domain_explain(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
                          struct hmreg_explanation *out);
@@ -530,8 +529,8 @@ struct hmreg_mr_dmabuf {
                         HMREG_MR_VIRT_ADDR use base_addr + offset; NULL: addresses from 0 */
 };
 
-/* The order in which the fabric's writes reach a region: STRICT, that of the transfers, is a
- * demand; RELAXED is a permission to reorder. DEFAULT: the domain's (HMREG_VERBS_RELAXED_ORDERING).
+/* The order in which the fabric's writes reach a region. STRICT demands the order of the transfers;
+ * RELAXED permits reordering. DEFAULT: the domain's (HMREG_VERBS_RELAXED_ORDERING).
  */
 enum hmreg_ordering {
     HMREG_ORDERING_DEFAULT = 0,
@@ -543,16 +542,16 @@ enum hmreg_ordering {
 #define HMREG_CLAIM_NONE    0 /* the call ignores iface and device, and finds both itself */
 #define HMREG_CLAIM_CHECKED 1 /* the caller claims iface and device, and the call checks them */
 #define HMREG_CLAIM_TRUSTED                                                                        \
-    2 /* the caller claims iface, device and the claim_* fields, and answers for them: the call    \
-         asks no vendor's runtime what the memory is */
+    2 /* the caller claims iface, device and the claim_* fields, which the call trusts:            \
+         it asks no runtime what the memory is */
 
 /* The attributes of fi_mr_attr and kfi_mr_attr, with additions. */
 struct hmreg_segment;
 struct hmreg_mr_attr {
-    size_t size; /* sizeof(struct hmreg_mr_attr); one that ends inside a field is refused */
+    size_t size; /* sizeof(struct hmreg_mr_attr); a size that ends inside a field is refused */
     const struct iovec *iov; /* the ranges of the region, in this order */
     size_t iov_count;
-    uint64_t access;        /* HMREG_READ ... HMREG_REMOTE_WRITE, at least one */
+    uint64_t access;        /* at least one of HMREG_READ ... HMREG_REMOTE_WRITE */
     uint64_t offset;        /* reserved, 0 */
     uint64_t requested_key; /* HMREG_KEY_ANY, or a key where the domain lets the caller choose */
     void *context;          /* the caller's; hmreg_mr_context() returns it */
@@ -568,33 +567,33 @@ struct hmreg_mr_attr {
     const struct hmreg_segment *segments; /* as for hmreg_mr_regsgl(), in place of iov; or NULL */
     size_t segment_count;
     /* How the fabric registers this region; 0: as the domain does. A value that the fabric does not
-     * satisfy is refused, never ignored; hmreg_mr_reg(3) has what each accepts. */
+     * satisfy is refused, never ignored; hmreg_mr_reg(3) lists the accepted ones. */
     enum hmreg_ordering ordering;
     enum hmreg_choice atomics;   /* peers may use atomic operations, with HMREG_REMOTE_WRITE */
     enum hmreg_choice on_demand; /* host memory is paged on demand, not pinned */
     int set_iova; /* 1: peers, and on verbs local operations, reach the region's first
                      byte at iova, which may be 0. 0: at its own address; iova is 0 */
     uint64_t iova;
-    uint64_t optional_access; /* bits for the provider that the device may ignore; on verbs of
+    uint64_t optional_access; /* the provider's rights that the device may ignore; on verbs bits of
                                  IBV_ACCESS_OPTIONAL_RANGE, without IBV_ACCESS_RELAXED_ORDERING */
-    uint64_t provider_flags;  /* flags of the provider's own for its registration call, such as
-                                 FI_EFA_MR_RELAXED_ORDERING; hmreg_mr_reg(3) has what each takes */
+    uint64_t provider_flags;  /* the provider's own flags for its registration call, such as
+                                 FI_EFA_MR_RELAXED_ORDERING; hmreg_mr_reg(3) lists them */
     uint64_t rails;           /* on a group: bit i: register on member i; 0: on all. Else 0 */
     void *endpoint; /* hmreg_mr_get_attr() on a domain with HMREG_MR_ENDPOINT: the region is bound
                        to it and enabled; as for hmreg_mr_bind(). NULL: none. On a group NULL */
     /* With HMREG_CLAIM_TRUSTED, else 0: */
-    uint64_t claim_base, claim_len; /* the allocation that contains all ranges, with its whole
-                                       length; needed for kind DEVICE of an iface with a runtime,
-                                       else may be 0: not claimed; 0 with a caller's dmabuf */
-    uint64_t claim_identity; /* the caller's number for the allocation, which no other allocation at
-                                the same address ever had or gets, such as CUDA's buffer id; 0: none
-                                known, the memory is registered and never cached. An address of an
-                                iface without a runtime takes 0, and LAST_PUT whatever the policy */
+    uint64_t claim_base, claim_len; /* the allocation that contains all ranges, in full. Required
+                                       for kind DEVICE of an iface with a runtime; 0 with a caller's
+                                       dmabuf; else 0 means not claimed */
+    uint64_t claim_identity; /* the caller's number for the allocation, such as CUDA's buffer id:
+                                allocations at one address never share one. 0: unknown, the memory
+                                is registered and never cached. Addresses of ifaces without a
+                                runtime require 0 and have policy LAST_PUT */
     enum hmreg_mem_kind claim_kind; /* HOST for iface SYSTEM; DEVICE, HOST_PINNED or MANAGED for the
                                        others; DEVICE or 0 for a caller's dmabuf, or no runtime.
                                        Addresses of HOST_PINNED and MANAGED memory are the CPU's */
-    /* hmreg_mr_get_attr(), in place of endpoint: of each rail the endpoint to which it is bound
-     * and then enabled, NULL where the member lacks HMREG_MR_ENDPOINT or `rails` leaves it out. */
+    /* For hmreg_mr_get_attr(), instead of endpoint: one endpoint per member. Its rail is bound to
+     * it, then enabled. NULL if the member lacks HMREG_MR_ENDPOINT or `rails` leaves it out. */
     void *const *endpoints;   /* endpoint_count; NULL: none */
     size_t endpoint_count;    /* the group's members; 0 if endpoints is NULL */
     enum hmreg_policy policy; /* hmreg_mr_get_attr(): how long the region stays registered after its
@@ -603,26 +602,26 @@ struct hmreg_mr_attr {
 
 /*
  * Registers memory of any kind by the first of the domain's paths that works. Close the region with
- * hmreg_mr_close(). The region is never cached; its memory must outlive it. A range of device
- * memory that spans several physical allocations (for instance virtual memory of several devices),
- * and that no single dmabuf contains, becomes a composite with one piece for each, up to
- * HMREG_SEGMENTS_MAX, as from hmreg_mr_regsgl(): with HMREG_REG_PARTS, or where the domain permits
- * it; with HMREG_REG_SINGLE, and on verbs by default, it is refused (-EXDEV).
- * access: as in the attributes. offset: 0. requested_key: HMREG_KEY_ANY on any domain, or a key;
- * ignored for regions without remote access; where the domain has HMREG_MR_PROV_KEY any or 0.
- * flags: HMREG_HMEM_*, HMREG_REG_SINGLE or HMREG_REG_PARTS. -EINVAL: an argument is wrong, or the
- * memory is not what the caller claimed. The fabric was not called. -HMREG_EBADFLAGS: flags has
- * other bits than these, or optional_access or provider_flags is not accepted here. -HMREG_ENOKEY:
- * requested_key is in use in this domain. -EKEYREJECTED: requested_key does not fit key_size, or
- * the provider chooses keys. -ERANGE, -EFAULT, -EIO, -EEXIST: as hmreg_query(). -ERANGE also: a
- * range is outside the claimed allocation. -EFAULT also, with HMREG_MR_ALLOCATED: the process may
- * not read the host memory, or may not write it though access lets the fabric write. -EOPNOTSUPP:
- * every path was refused; hmreg_mr_explain(NULL, ...) gives the reason of each. Or ordering,
- * atomics, on_demand or iova is not what the fabric does; the text has what it accepts. -EXDEV: no
- * single dmabuf contains the range, and it is to be one registration; the reasons of each path are
- * in hmreg_mr_explain(NULL, ...). -EMSGSIZE: the region is longer than the domain's max_len;
- * hmreg_mr_reg_large() registers it in pieces
- * (<hmreg/job.h>). Any other error is the fabric's, from its registration call.
+ * hmreg_mr_close(). The region is never cached; its memory must outlive it. Device memory that
+ * spans several physical allocations (for instance virtual memory of several devices) may have no
+ * single dmabuf. With HMREG_REG_PARTS, or if the domain permits it, it becomes a composite of up to
+ * HMREG_SEGMENTS_MAX pieces, as from hmreg_mr_regsgl(). With HMREG_REG_SINGLE, and on verbs by
+ * default, it is refused (-EXDEV).
+ * access: as in the attributes. offset: 0. requested_key: a key, or HMREG_KEY_ANY on any domain; on
+ * a domain with HMREG_MR_PROV_KEY only HMREG_KEY_ANY or 0; ignored for regions without remote
+ * access. flags: HMREG_HMEM_*, HMREG_REG_SINGLE or HMREG_REG_PARTS. -EINVAL: an argument is wrong,
+ * or the memory is not what the caller claimed. The fabric was not called. -HMREG_EBADFLAGS: flags
+ * has other bits, or this domain does not accept optional_access or provider_flags.
+ * -HMREG_ENOKEY: requested_key is in use in this domain. -EKEYREJECTED: requested_key does not fit
+ * key_size, or the provider chooses keys. -ERANGE, -EFAULT, -EIO, -EEXIST: as hmreg_query().
+ * -ERANGE also: a range is outside the claimed allocation. -EFAULT also, with HMREG_MR_ALLOCATED:
+ * the process may not read the host memory, or may not write it although access lets the fabric
+ * write it. -EOPNOTSUPP: every path was refused; hmreg_mr_explain(NULL, ...) gives the reason of
+ * each. Or the fabric does not support the ordering, atomics, on_demand or iova; the text lists the
+ * accepted ones. -EXDEV: no single dmabuf contains the range, but one registration was required;
+ * hmreg_mr_explain(NULL, ...) has the reasons of each path. -EMSGSIZE: the region is longer than
+ * the domain's max_len; hmreg_mr_reg_large() (<hmreg/job.h>) registers it in pieces. Any other
+ * error is the fabric's, from its registration call.
  */
 int hmreg_mr_reg(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
                  uint64_t offset, uint64_t requested_key, uint64_t flags, struct hmreg_mr **mr,
@@ -671,8 +670,8 @@ struct hmreg_piece_info {
     enum hmreg_way way;
 };
 
-/* Describes piece `index` of a region: a segment, a range of an iov, or all of a plain region.
- * -EINVAL: an argument is NULL or out->size is too small. -ENOENT: index is past the last. */
+/* Describes piece `index` of a region: a segment, a range of an iov, or the whole of a plain
+ * region. -EINVAL: an argument is NULL or out->size is too small. -ENOENT: no such piece. */
 int hmreg_mr_piece(const struct hmreg_mr *mr, size_t index, struct hmreg_piece_info *out);
 
 /*
@@ -726,8 +725,8 @@ int hmreg_mr_enable(struct hmreg_mr *mr);
  * Binds an event queue to a domain: with HMREG_BIND_REG_MR, registrations complete in that queue. A
  * registering call then returns before the registration is complete; it writes *mr before the event
  * can be read. A call that fails generates no event and leaves *mr as it was. object: struct
- * hmreg_loopback_eq *. There hmreg_mr_get() and hmreg_mr_get_attr() are complete when they return,
- * without an event, and a composite has one event. On libfabric, bind the fid_domain before
+ * hmreg_loopback_eq *. On loopback hmreg_mr_get() and hmreg_mr_get_attr() are complete when they
+ * return, without an event; a composite has one event. On libfabric, bind the fid_domain before
  * hmreg_domain_open_ofi() and pass HMREG_OFI_ASYNC: since the caller reads that queue, these calls
  * and composites then return -EOPNOTSUPP.
  * -EINVAL: an argument is NULL or of another kind. -HMREG_EBADFLAGS: flags is not
@@ -738,9 +737,10 @@ int hmreg_domain_bind(struct hmreg_domain *domain, void *object, uint64_t flags)
 
 /*
  * Deregisters and frees a region. NULL is accepted. -EBUSY: something is bound to the region, which
- * stays registered; close it again later. A composite may have lost other pieces, and then only
- * accepts another close. -EINVAL: the region is from hmreg_mr_get() (use hmreg_mr_put()), or is a
- * rail of a group's region. Any other error is the fabric's, and the region is freed all the same.
+ * stays registered; close it again later. Other pieces of a composite may be deregistered by then;
+ * it then accepts only another close. -EINVAL: the region is from hmreg_mr_get() (use
+ * hmreg_mr_put()), or is a rail of a group's region. Any other error is the fabric's, and the
+ * region is freed all the same.
  */
 int hmreg_mr_close(struct hmreg_mr *mr);
 
@@ -755,7 +755,7 @@ struct hmreg_reason {
     char text[512];      /* a sentence for the user, with the remedy at its end */
 };
 
-/* More than paths and ways can be refused now, so that later ones move no field. */
+/* More than all paths and ways: later ones move no field. */
 #define HMREG_REASONS_MAX 10
 
 struct hmreg_explanation {
@@ -763,29 +763,27 @@ struct hmreg_explanation {
     enum hmreg_iface iface;
     int device;
     enum hmreg_path path; /* the path taken; HMREG_PATH_NONE: none */
-    uint32_t refused;     /* number of reasons; they are in the order the paths were tried, and
-                             path dmabuf may have one for each way, which then begins the text */
+    uint32_t refused;     /* number of reasons, in the order of the attempts; path dmabuf may have
+                             one for each way, whose name then begins the text */
     struct hmreg_reason reasons[HMREG_REASONS_MAX];
-    uint32_t asks;      /* of a cached region: as in hmreg_mr_info; else 0 */
-    char asks_why[252]; /* why each hit asks the runtime: the function of its driver that cannot be
-                           hooked, and why, or what else ends such memory without a report; "": none
-                           does */
-    char uncached_why[768];   /* of a get of host memory: why none is cached, as in
-                                 hmreg_monitor_info, or why this is not (a file's, as it is mapped
-                                 now); of any of system memory: that the process cannot read it;
-                                 "": it is cached, or not for want of room */
-    enum hmreg_policy policy; /* of a region of a get: as in hmreg_mr_info; else DEFAULT */
-    char rail_why[188]; /* of a rail, or a group's region: why it is registered there, if the group
+    uint32_t asks;            /* for a cached region: as in hmreg_mr_info; else 0 */
+    char asks_why[252];       /* why each hit asks the runtime: the driver's function that cannot be
+                                 hooked, and why, or how memory is freed unreported; "": none
+                                 asks */
+    char uncached_why[768];   /* why a get's host memory is not cached: as in hmreg_monitor_info, or
+                                 because of its mapping (of a file). For any system memory: the
+                                 process cannot read it. "": it is cached, or only room is short */
+    enum hmreg_policy policy; /* for a region of a get: as in hmreg_mr_info; else DEFAULT */
+    char rail_why[188]; /* for a rail, or a group's region: why it is registered there, if the group
                            chooses its nearest members (hmreg_group_nearest()); "": it does not, or
-                           the rails were named */
-    char
-        room_why[512]; /* of a failed registration: what it was short of, which domains have it, why
-                          no region gave way (docs/limits.md); "": it was short of nothing */
+                           the caller named the rails */
+    char room_why[512]; /* for a failed registration: what was short, which domains hold it, why no
+                           region gave way (docs/limits.md); "": nothing was short */
 };
 
 /* Explains why a region has its path. mr NULL: explains the calling thread's last registration that
- * failed because every path was refused or it found no room. -EINVAL: out is NULL or its size is
- * too small. -ENOENT: mr is NULL, and this thread had no such failure. */
+ * failed because every path was refused or room was short. -EINVAL: out is NULL or its size is too
+ * small. -ENOENT: mr is NULL, and this thread had no such failure. */
 int hmreg_mr_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out);
 
 #pragma GCC visibility pop

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Registration of large ranges: in pieces, by several threads at once, in the background, with
- * progress, and cancellable (libhmreg).
+ * Registration of large ranges in pieces, by several threads in the background, with progress and
+ * cancellation (libhmreg).
  *
  * A job registers one range as one region. It divides the range into pieces of one length, and its
  * threads register them in the order of addresses: each takes the lowest piece that is left. The
- * region is one as hmreg_mr_regsgl() returns it: piece i covers the bytes from i * piece_len on,
- * hmreg_mr_piece() has its desc and keys, one token names all pieces, and hmreg_remote_addr()
+ * region is a composite, as from hmreg_mr_regsgl(). Piece i covers the bytes from i * piece_len on;
+ * hmreg_mr_piece() returns its desc and key. One token names all pieces, and hmreg_remote_addr()
  * finds the piece of an offset. A job registers all of the range or nothing.
  */
 #ifndef HMREG_JOB_H
@@ -28,9 +28,9 @@ struct hmreg_job_config {
     /* How many threads register at once, at most one for each piece; up to HMREG_JOB_WORKERS_MAX.
      * 0: one for each CPU that is online, up to 8. */
     unsigned workers;
-    /* Bytes of each piece but the last, at most the domain's max_len. 0: as short as 64
-     * pieces permit, but 64 MiB or more, in multiples of 2 MiB, and not longer than
-     * hmreg_domain_plan() has it. */
+    /* Bytes of each piece but the last, at most the domain's max_len. 0: the shortest length that
+     * needs at most 64 pieces, but at least 64 MiB, a multiple of 2 MiB, and at most
+     * hmreg_domain_plan()'s. */
     uint64_t piece_len;
     /* Called after pieces have been registered. done: the registered bytes; total: the bytes of the
      * whole range. done grows from call to call, and the last call of a job that succeeds has done
@@ -46,12 +46,12 @@ struct hmreg_job_config {
  * Starts to register a range in pieces, and returns. The memory is checked and queried before;
  * registering and its failures are the job's. End the job with hmreg_job_close().
  * attr, flags: as for hmreg_mr_regattr(), with one range: an iov of one element or a dmabuf, whose
- * descriptor may be closed after the call. What attr->hmem_data points to must stay until the job
- * is complete; nothing else of attr must. requested_key is the key of the first piece, which is
- * then registered before the others begin; the library chooses the keys of the others. Device
- * memory is exported once for all pieces, if one dmabuf can contain it; else once for each physical
- * segment. config: NULL for the defaults; read during the call only. The job's threads have a stack
- * of 512 KiB and block all signals. Where the fabric allows one thread at a time (libfabric's
+ * descriptor may be closed after the call. The memory at attr->hmem_data must stay until the job is
+ * complete; nothing else of attr must. requested_key is the key of the first piece, which is then
+ * registered before the others begin; the library chooses the keys of the others. Device memory is
+ * exported once for all pieces, if one dmabuf can contain it; else once for each physical segment.
+ * config: NULL for the defaults; read during the call only. The job's threads have a stack of 512
+ * KiB and block all signals. Where the fabric allows one thread at a time (libfabric's
  * FI_THREAD_DOMAIN and the like), a job has none: hmreg_job_wait() registers. Until the job is
  * closed, hmreg_domain_close() returns -EBUSY. The memory must stay until the job is complete, and
  * then outlive its region. Errors of hmreg_mr_regattr() before it calls the fabric, except that the
@@ -71,9 +71,9 @@ int hmreg_job_start(struct hmreg_domain *domain, const struct hmreg_mr_attr *att
  * piece in each call. *mr: close it with hmreg_mr_close(); mr may be NULL, then the region stays
  * the job's. Returns 0 if the range is registered. -EINPROGRESS: the job is not complete yet.
  * -ECANCELED: it was cancelled. -EINVAL: job is NULL; or mr is not, and the region was taken
- * before. -EDEADLK: called by the job's own progress. Any other error is that of the first piece,
- * by address, that failed, as hmreg_mr_regattr() returns it; its text begins with the piece.
- * Nothing is registered then.
+ * before. -EDEADLK: called by the job's own progress. Any other error is hmreg_mr_regattr()'s, for
+ * the first piece, by address, that failed; its text begins with the piece. Nothing is registered
+ * then.
  */
 int hmreg_job_wait(struct hmreg_job *job, int timeout_ms, struct hmreg_mr **mr);
 
@@ -94,9 +94,9 @@ int hmreg_job_cancel(struct hmreg_job *job);
 int hmreg_job_close(struct hmreg_job *job);
 
 /*
- * Registers a range in pieces and returns when it is registered: a job with its start, wait and
- * close, in which the calling thread is one of the workers, so that it always has one. The library
- * chooses all keys. Errors of hmreg_job_start() but for -EAGAIN, and of hmreg_job_wait();
+ * Registers a range in pieces and returns when it is registered: starts a job, waits and closes it.
+ * The calling thread is one of the workers, so the job always has one. The library chooses all
+ * keys. Errors of hmreg_job_start() but for -EAGAIN, and of hmreg_job_wait();
  * -ECANCELED: the progress callback cancelled the job.
  */
 int hmreg_mr_reg_large(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,

@@ -37,7 +37,7 @@ int hmreg_domain_open_loopback(struct hmreg *lib, const struct hmreg_loopback_co
                                const struct hmreg_domain_config *config, struct hmreg_domain **out);
 
 /*
- * Objects to bind a region or a domain to, in the modes that require it. Any thread.
+ * A region or a domain is bound to these objects, in the modes that require it. Any thread.
  * Opening: -EINVAL: domain is NULL or not a loopback one, or out is NULL. -ENOMEM.
  * Closing: NULL is accepted. Closing an endpoint or counter unbinds it from its regions, which
  * cannot be closed while it is bound. Closing a queue returns -EBUSY while its domain is bound to
@@ -71,12 +71,12 @@ int hmreg_loopback_eq_read(struct hmreg_loopback_eq *eq, struct hmreg_loopback_e
                            int timeout_ms);
 
 /*
- * RMA write and read: copy len bytes between local memory and raddr of the peer's region that key
- * identifies; the peer is the one whose token opened remote. They return when the copy is complete.
- * hmreg_remote_addr() returns raddr and key. Local memory may be any that hmreg_query() knows.
- * desc: hmreg_mr_desc() of a region that covers the local range with HMREG_WRITE (for a write) or
- * HMREG_READ (for a read). It is required for system memory if the local domain has HMREG_MR_LOCAL,
- * and for memory that a device's runtime allocated if it has HMREG_MR_HMEM; else it may be NULL.
+ * RMA write and read: copy len bytes between local memory and the peer's region, at the raddr and
+ * key of hmreg_remote_addr(); the peer made the token that remote was opened from. They return when
+ * the copy is complete. hmreg_query() must know the local memory. desc: hmreg_mr_desc() of a region
+ * that covers the local range with HMREG_WRITE (for a write) or HMREG_READ (for a read). It is
+ * required for system memory if the local domain has HMREG_MR_LOCAL, and for memory that a device's
+ * runtime allocated if it has HMREG_MR_HMEM; else it may be NULL.
  * If the local domain has HMREG_MR_RAW, key must be from hmreg_domain_map_raw() (a remote's key
  * is). -EINVAL: an argument is NULL, len is 0, remote is not a loopback one, or desc is missing,
  * not of an open region, or its region does not cover the range or grant the access. Errors that

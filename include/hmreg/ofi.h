@@ -18,26 +18,24 @@ extern "C" {
 #define HMREG_OFI_ASYNC (1u << 16)
 
 /*
- * Opens a domain on a libfabric domain. domain is borrowed and must outlive *out. info is the one
- * that domain was opened with; it is read during the call only. Any thread may use *out in every
- * threading model. With FI_THREAD_DOMAIN hmreg calls libfabric on threads that are inside its
- * calls, one at a time, and the caller makes no call of its own on domain meanwhile
- * (docs/threading.md).
+ * Opens a domain on a libfabric domain. domain is borrowed and must outlive *out. info: the fi_info
+ * that domain was opened with; read during the call only. Any thread may use *out in every
+ * threading model. With FI_THREAD_DOMAIN hmreg calls libfabric only from inside the caller's calls,
+ * one thread at a time; meanwhile the caller itself makes no call on domain (docs/threading.md).
  *
  * info determines the paths for device memory. Path dmabuf requires FI_HMEM in the caps,
  * FI_VERSION(1, 20) or later given to fi_getinfo(), and libfabric 1.20 or later on verbs and efa,
  * 2.5 on cxi, 2.6 on opx. Path peermem requires FI_HMEM. Path mapped is for fabrics that move data
  * with the CPU (tcp, shm, ...); their local operations take local_addr of hmreg_mr_query().
  *
- * libfabric has a registration cache of its own in verbs, cxi, opx and, before 2.2, efa, whose
- * cache takes no registrations of applications from then on. Two stacked caches pin each other's
- * entries. A registration through libfabric's cache, of host memory or of device memory by path
- * peermem, also grants peers more than was requested: all access rights, addresses beyond the
- * region where an older one is larger, and access after the region is closed. No call can change
- * that. Unless the environment disables libfabric's cache, hmreg's cache is off for this domain,
- * except if config sets its limits. To use hmreg's cache, set FI_MR_CACHE_MAX_COUNT=0 in the
- * environment, and set config->max_regions and config->max_bytes, since that 0 is hmreg's default
- * too.
+ * libfabric has a registration cache of its own in verbs, cxi, opx and, before 2.2, efa; since 2.2
+ * efa's takes no registrations of applications. Two stacked caches pin each other's entries. A
+ * registration through libfabric's cache, of host memory or of device memory by path peermem, also
+ * grants peers more than was requested: all access rights, addresses beyond the region if an older
+ * region is larger, and access after the region is closed. No call can change that. Unless the
+ * environment disables libfabric's cache, hmreg's cache is off for this domain, except if config
+ * sets its limits. To use hmreg's cache, set FI_MR_CACHE_MAX_COUNT=0 in the environment, and set
+ * config->max_regions and config->max_bytes, since that 0 is hmreg's default too.
  *
  * With FI_MR_MMU_NOTIFY, FI_MR_RMA_EVENT and FI_MR_ENDPOINT the caller must use hmreg_mr_refresh(),
  * hmreg_mr_bind() (with the struct fid of an endpoint or counter) and hmreg_mr_enable(). If domain
@@ -52,13 +50,13 @@ int hmreg_domain_open_ofi(struct hmreg *lib, struct fid_domain *domain, const st
                           const struct hmreg_domain_config *config, struct hmreg_domain **out);
 
 /*
- * Gives a domain of a library that hibernates (<hmreg/hibernate.h>) its libfabric domain for
- * hmreg_thaw(): fid, opened with info, of the same provider and mr_mode, on any NIC that permits at
- * least what the old one did; or the old one. The domain keeps its config. May be repeated until
- * hmreg_thaw(). Any thread, but none may use the domain meanwhile. -EINVAL: an argument is NULL,
- * domain is of another provider, fid is no domain, or the fabric demands more or permits less than
- * hmreg_domain_query() said. -EBUSY: the library does not hibernate, or hmreg_thaw() has begun:
- * hmreg_hibernate() first. -ENODEV: the domain is lost. -EPERM; others as of
+ * While the library hibernates (<hmreg/hibernate.h>), gives a domain its libfabric domain for
+ * hmreg_thaw(). fid: opened with info, with the old one's provider and mr_mode, on any NIC that
+ * permits at least as much; or the old fid itself. The domain keeps its config. May be repeated
+ * until hmreg_thaw(). Any thread, but none may use the domain meanwhile. -EINVAL: an argument is
+ * NULL, domain is of another provider, fid is no domain, or the fabric demands more or permits less
+ * than hmreg_domain_query() said. -EBUSY: the library does not hibernate, or hmreg_thaw() has
+ * begun: hmreg_hibernate() first. -ENODEV: the domain is lost. -EPERM; other errors as
  * hmreg_domain_open_ofi(). After any error the domain is as it was.
  */
 int hmreg_domain_renew_ofi(struct hmreg_domain *domain, struct fid_domain *fid,

@@ -28,10 +28,10 @@ enum hmreg_plan_kind {
 #define HMREG_PLAN_KINDS 7
 
 struct hmreg_plan_limit {
-    uint64_t limit;  /* bytes, regions or descriptors; HMREG_LIMIT_NONE: there is none, it is
-                        unknown, or the plan does not meet it */
-    uint64_t needed; /* of these, by the plan, with what the process has in use where the system
-                        reports that (MEMLOCK, DESCRIPTORS) */
+    uint64_t limit;  /* bytes, regions or descriptors; HMREG_LIMIT_NONE: no limit, an unknown one,
+                        or one that the plan does not meet */
+    uint64_t needed; /* needed by the plan, plus the process's present use if the system reports it
+                        (MEMLOCK, DESCRIPTORS) */
     uint64_t fits;   /* bytes of the range, in whole regions, that this limit has room for */
     char text[256];  /* a sentence */
 };
@@ -42,15 +42,15 @@ struct hmreg_plan {
     enum hmreg_path path; /* the path of its regions; HMREG_PATH_NONE: hmreg_domain_explain() has
                              the reasons */
     uint64_t regions;     /* how many regions cover the range */
-    uint64_t region_len;  /* bytes of each but the last: a multiple of 2 MiB, or of the page size,
-                             where the fabric's longest region permits */
-    uint64_t last_len;    /* bytes of the last */
+    uint64_t region_len;  /* bytes of each region but the last: a multiple of 2 MiB, or of the page
+                             size, where the fabric's longest region permits */
+    uint64_t last_len;    /* bytes of the last region */
     uint64_t exports;     /* dmabufs that registering exports, one after the other; 0 for an iface
-                             without a runtime, whose dmabuf is the caller's */
-    uint64_t pinned;      /* bytes of host memory that the fabric pins; of a group, the sum over
+                             without a runtime: the caller exports */
+    uint64_t pinned;      /* bytes of host memory that the fabric pins; for a group, the sum over
                              its rails */
     uint64_t fits;        /* bytes of the range, in whole regions, that can be registered */
-    uint64_t cacheable;   /* of these, bytes that one cache of the domain can hold */
+    uint64_t cacheable;   /* of `fits`, bytes that one cache of the domain can hold */
     struct hmreg_plan_limit limits[HMREG_PLAN_KINDS]; /* indexed by enum hmreg_plan_kind */
 };
 

@@ -13,29 +13,29 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* What transfers need of a registration, without a call: a region begins with its public head. Both
- * structs are final: they never change in a later version.
- * The head may be read from the return of the call that registers or gets the region until its
- * close or put, by any thread, but not while a call of hmreg_suspend() or hmreg_resume() of its
- * memory runs; between the two calls its keys are HMREG_KEY_NOTAVAIL and
- * HMREG_VERBS_KEY_NOTAVAIL. A region of several registrations has an array: a composite's are its
- * pieces, as hmreg_mr_piece() numbers them; a group's region has as many on each member, piece p of
- * rail r of n is element r * (count / n) + p. Where none is, such as a rail that is
- * not there, desc and native are NULL and the keys HMREG_KEY_NOTAVAIL and HMREG_VERBS_KEY_NOTAVAIL.
- * generation changes when the keys do; a program that has copied keys compares it. Where
- * registrations complete in an event queue (hmreg_domain_bind()) the head does not change at the
- * event: call hmreg_mr_desc() and hmreg_mr_key() there. Raw keys (HMREG_MR_RAW) are not in the
- * head; hmreg_mr_raw_attr() has them. */
+/* The fields of a registration that transfers need, without a call: a region begins with its public
+ * head. Both structs are final: they never change in a later version.
+ * Any thread may read the head from the return of the call that registers or gets the region until
+ * its close or put. It must not read while hmreg_suspend() or hmreg_resume() of the memory runs;
+ * between the two the keys are HMREG_KEY_NOTAVAIL and HMREG_VERBS_KEY_NOTAVAIL. A region of several
+ * registrations has an array. A composite's elements are its pieces, as hmreg_mr_piece() numbers
+ * them. A group's region has equally many elements for each of its n members: piece p of rail r is
+ * element r * (count / n) + p. An element without a registration, such as a missing rail's, has
+ * desc and native NULL and the keys HMREG_KEY_NOTAVAIL and HMREG_VERBS_KEY_NOTAVAIL. generation
+ * changes when the keys do; a program that has copied keys compares it. If registrations complete
+ * in an event queue (hmreg_domain_bind()), the head does not change at the event: call
+ * hmreg_mr_desc() and hmreg_mr_key() instead. Raw keys (HMREG_MR_RAW) are not in the head;
+ * hmreg_mr_raw_attr() has them. */
 struct hmreg_mr_keys {
     void *desc;    /* as hmreg_mr_desc() */
     uint64_t key;  /* as hmreg_mr_key() */
-    uint32_t lkey; /* of verbs; 0 on other providers */
+    uint32_t lkey; /* the remote key on verbs; 0 on other providers */
     uint32_t rkey;
     void *native; /* struct fid_mr * or struct ibv_mr *, borrowed; NULL on loopback */
     void *priv;   /* the library's */
 };
 
-/* What to add to an address of the caller's for one registration: see hmreg_mr_local_addr(). */
+/* Offsets between the caller's addresses and one registration's: see hmreg_mr_local_addr(). */
 struct hmreg_mr_place {
     uint64_t local, remote;
     uint64_t by_offset; /* all ones: peers count from the region's first byte; else 0 */
@@ -51,14 +51,13 @@ struct hmreg_mr_head {
     uint64_t addr;
 };
 
-/* The head of a region, which must not be NULL; and for registration `index` of the head what an
- * operation takes for the byte that the program has at `addr`, in the range of that registration:
- * hmreg_mr_local_addr() for the fabric's local operations (the program's own address, except on
- * path mapped, where it lies in the mapping, and on verbs for a region with an iova); and
- * hmreg_mr_remote_addr() the address or offset by which peers reach it, as their token says. In a
- * registration of several ranges, addr is in the first. They check nothing and call nothing; raw
- * keys have a base of their own, of hmreg_mr_raw_attr(). HMREG_NO_INLINE leaves these out, for
- * parsers of declarations. */
+/* hmreg_mr_head_of() returns a region's head; mr must not be NULL. The other two translate the
+ * program's address `addr`, in the range of registration `index`. hmreg_mr_local_addr() returns the
+ * address for the fabric's local operations: it differs from addr on path mapped (in the mapping)
+ * and on verbs with an iova. hmreg_mr_remote_addr() returns the address or offset for peers, as in
+ * their token. In a registration of several ranges, addr is in the first. They check nothing and
+ * call nothing. For raw keys use the base of hmreg_mr_raw_attr() instead. HMREG_NO_INLINE leaves
+ * these out, for parsers of declarations. */
 #ifndef HMREG_NO_INLINE
 static inline const struct hmreg_mr_head *hmreg_mr_head_of(const struct hmreg_mr *mr);
 static inline uint64_t hmreg_mr_local_addr(const struct hmreg_mr *mr, size_t index,
@@ -96,21 +95,20 @@ static inline uint64_t hmreg_mr_remote_addr(const struct hmreg_mr *mr, size_t in
 }
 #endif
 
-/* The descriptor for local operations, on libfabric fi_mr_desc()'s value. NULL: none is needed; or
- * the region is a composite or a group's, whose parts have theirs: hmreg_last_error() is then
- * -EXDEV and names the call that returns them. HMREG_REG_SINGLE and HMREG_DOMAIN_SINGLE exclude
- * composites.
+/* The descriptor for local operations, on libfabric fi_mr_desc()'s value. NULL: none is needed, or
+ * the region is a composite or a group's. Then hmreg_last_error() is -EXDEV and names the call that
+ * returns the parts' descriptors. HMREG_REG_SINGLE and HMREG_DOMAIN_SINGLE exclude composites.
  */
 void *hmreg_mr_desc(const struct hmreg_mr *mr);
 /* The remote key, for a peer. HMREG_KEY_NOTAVAIL: the region has no remote access, has a raw key,
  * is a composite or a group's (-EXDEV in the last error), or its registration is not complete. */
 uint64_t hmreg_mr_key(const struct hmreg_mr *mr);
-/* The context that the caller passed to the registration; of a cached region, to the get that made
- * it; or what hmreg_mr_set_context() set. */
+/* The context that the caller passed to the registration (for a cached region, to the get that
+ * registered it), or set by hmreg_mr_set_context(). */
 void *hmreg_mr_context(const struct hmreg_mr *mr);
-/* Sets the context of a region that has none, once: it stays for the region's life, and later gets
- * that return the region find it. Any thread; of several that try at once one succeeds. Allocates
- * nothing. -EINVAL: mr or context is NULL. -EBUSY: the region has a context. */
+/* Sets the context of a region that has none, once. It stays until the region ends, and later gets
+ * of the region return it. Any thread; if several try at once, one succeeds. Allocates nothing.
+ * -EINVAL: mr or context is NULL. -EBUSY: the region has a context. */
 int hmreg_mr_set_context(const struct hmreg_mr *mr, void *context);
 
 struct hmreg_mr_info {
@@ -120,14 +118,13 @@ struct hmreg_mr_info {
     enum hmreg_path path;
     uint64_t addr; /* start of the first range, as the caller addresses it; a cached region may
                       begin before the address that a get passed */
-    uint64_t len;  /* of all ranges together, bytes */
+    uint64_t len;  /* length of all ranges together, bytes */
     uint64_t access;
-    uint64_t identity;   /* the allocation's, as in hmreg_mem_info */
-    uint64_t local_addr; /* the address for the fabric's local operations that corresponds to addr;
-                            differs from addr on path mapped, where it lies in the mapping, and on
-                            verbs for a region with an iova, which it then is */
+    uint64_t identity;   /* the allocation's identity, as in hmreg_mem_info */
+    uint64_t local_addr; /* addr for the fabric's local operations. Differs from addr on path mapped
+                            (in the mapping), and on verbs for a region with an iova (the iova) */
     int cached;          /* 1: from hmreg_mr_get(), and in the cache */
-    enum hmreg_way way;  /* of path dmabuf; else NONE */
+    enum hmreg_way way;  /* the way of path dmabuf; else NONE */
     uint32_t asks;       /* HMREG_ASKS_*: what each hit on a cached region asks; 0: nothing */
     enum hmreg_policy policy; /* KEEP or LAST_PUT; DEFAULT: an explicit region */
 };

@@ -22,16 +22,16 @@ extern "C" {
  * out, the bytes needed. buf may be NULL if *size is 0. -HMREG_ETOOSMALL: *size is set, buf is not
  * written.
  * -EACCES: the region has no remote access. -EINVAL: mr or size is NULL. -EMSGSIZE: the region's
- * raw keys together exceed 65,535 bytes. -ENOMEM: of regions of more than 64 segments, or more than
- * 1,024 bytes of raw keys.
+ * raw keys together exceed 65,535 bytes. -ENOMEM: possible only for regions of more than 64
+ * segments, or more than 1,024 bytes of raw keys.
  */
 int hmreg_mr_pack(const struct hmreg_mr *mr, void *buf, size_t *size);
 
 /*
- * The same for exactly [addr, addr+len) of the region, for instance of a cached region that is
- * larger than what hmreg_mr_get() was called with: the peer's offsets count from addr, and its
- * remote is len bytes long. addr: an address as it was registered. No fabric can enforce this: the
- * key reaches all of the region, so a peer that computes other addresses can use them.
+ * Writes a token for exactly [addr, addr+len) of the region, for instance if a cached region is
+ * larger than the range of the get. The peer's offsets count from addr, and its remote is len bytes
+ * long. addr: an address as it was registered. No fabric can enforce this: the key reaches all of
+ * the region, so a peer that computes other addresses can use them.
  * Errors of hmreg_mr_pack(), and -EINVAL: addr is NULL, len is 0 or the range wraps. -ERANGE: the
  * bytes are not all in the region, or are in ranges that do not follow each other in memory.
  */
@@ -40,8 +40,8 @@ int hmreg_mr_pack_range(const struct hmreg_mr *mr, const void *addr, size_t len,
 
 /*
  * Writes the tokens of count regions one after the other, for hmreg_remote_open_many(). Each is a
- * token as of hmreg_mr_pack(), so tokens of several peers, or of parts of regions, may be put
- * before and behind them. The regions may be of different domains.
+ * token as from hmreg_mr_pack(): you may append or prepend tokens of other peers or of parts of
+ * regions. The regions may be of different domains.
  * Errors of hmreg_mr_pack(), whose text names the region, and -EINVAL: mrs is NULL, count is 0, or
  * a region is a group's (pack the regions of one rail). -ENOMEM.
  */
@@ -55,8 +55,8 @@ int hmreg_mr_pack_many(struct hmreg_mr *const *mrs, size_t count, void *buf, siz
  * -EINVAL: an argument is NULL, or domain is a group (use hmreg_remote_open_rails()).
  * -EBADMSG: not a token, truncated, or damaged. -EPROTONOSUPPORT: a token of a newer format.
  * -EXDEV: a token of another provider kind, or of a group's region (use hmreg_token_rail()), or
- * only one of the two domains has raw keys. -EHOSTUNREACH: a token of a loopback domain of another
- * process, or of an earlier life of this one.
+ * only one of the two domains has raw keys. -EHOSTUNREACH: a token of another process's loopback
+ * domain, or of an earlier life of this process.
  */
 int hmreg_remote_open(struct hmreg_domain *domain, const void *token, size_t size,
                       struct hmreg_remote **remote);
@@ -78,7 +78,7 @@ struct hmreg_remote_info {
     uint64_t len;           /* bytes of the region */
     uint64_t access;        /* the remote access rights that it grants */
     uint32_t segments;      /* ranges with separate addresses */
-    enum hmreg_iface iface; /* of the memory at the peer */
+    enum hmreg_iface iface; /* of the peer's memory */
 };
 
 /* -EINVAL: an argument is NULL or out->size is too small. */
@@ -95,30 +95,31 @@ int hmreg_remote_addr(const struct hmreg_remote *remote, uint64_t offset, size_t
 
 /* ---- the owner's life ------------------------------------------------------------------- */
 
-/* A token says which process made it, which life of that process, if it was saved and restored, and
- * which registration it is of. What a later token of the same buffer tells of a remote: */
+/* A token names the process that made it, the life of that process (a restored process begins a new
+ * one), and the registration. A later token of the buffer shows a remote's state: */
 enum hmreg_remote_state {
-    HMREG_REMOTE_CURRENT = 0, /* it is of the same registration */
+    HMREG_REMOTE_CURRENT = 0, /* current: the registration is unchanged */
     HMREG_REMOTE_RENEWED = 1, /* the owner has registered the buffer anew: hmreg_remote_renew() */
     HMREG_REMOTE_DEAD = 2,    /* the owner's process has ended: the remote's keys may by now name
                                  other memory of another process, and must not be used */
-    HMREG_REMOTE_OTHER_LIFE = 3, /* the token is of a process that was restored from an image of the
-                                    remote's owner: as DEAD for the remote, though the owner may go
-                                    on where it was saved */
+    HMREG_REMOTE_OTHER_LIFE = 3, /* the token's process was restored from an image of the remote's
+                                    owner. Treat the remote as DEAD, although the owner may still
+                                    run where it was saved */
 };
 
 /*
- * Compares a remote with a token that its owner sent later, over whatever channel the application
- * has: for instance after a failed transfer, or when the owner is back at its address.
- * -EINVAL: an argument is NULL. -ESTALE: the token is older than the remote. -EOPNOTSUPP: the token
- * or the remote's own says nothing of that. Errors of hmreg_remote_open() that concern the token.
+ * Compares a remote with a token that its owner sent later, over any channel, for instance after a
+ * failed transfer, or when the owner is back at its address.
+ * -EINVAL: an argument is NULL. -ESTALE: the token is older than the remote. -EOPNOTSUPP: the
+ * token, or the remote's own, does not name its process and registration. Errors of
+ * hmreg_remote_open() that concern the token.
  */
 int hmreg_remote_check(const struct hmreg_remote *remote, const void *token, size_t size,
                        enum hmreg_remote_state *state);
 
 /*
- * Makes a remote what the newer token says: its addresses, keys, length and rights. No other thread
- * may use the remote during the call; a key table is written under readers (<hmreg/table.h>).
+ * Updates a remote from a newer token: addresses, keys, length and rights. No other thread may use
+ * the remote during the call; a key table is written under readers (<hmreg/table.h>).
  * -EOWNERDEAD: the token is of another process or life than the remote's. -EMSGSIZE: the region has
  * another number of segments. Errors of hmreg_remote_check() and hmreg_remote_open(); then the
  * remote is as it was.
@@ -127,8 +128,8 @@ int hmreg_remote_renew(struct hmreg_remote *remote, const void *token, size_t si
 
 /* ---- addresses without a call ----------------------------------------------------------- */
 
-/* What a remote of one segment has for RMA. The caller owns the struct, and may keep it where it
- * uses it, for instance in an array by peer. The values are valid while the peer's region is open
+/* The fields of a remote of one segment that RMA needs. The caller owns the struct and may store it
+ * anywhere, for instance in an array by peer. The values are valid while the peer's region is open
  * and, with HMREG_MR_RAW, until the remote is closed. */
 struct hmreg_remote_flat {
     uint64_t base; /* the address of the first byte */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Key tables: where many peers' regions are and by which key, as an array in memory of any kind, so
- * that transfers that a device starts find it there (libhmreg).
+ * Key tables: the addresses and keys of many peers' regions, as an array in memory of any kind, for
+ * transfers that a device starts (libhmreg).
  *
- * A table has an entry for each rail of each token: token i, on rail r, is entry i * rails + r,
- * where rails is the number of the group's members, 1 if the table's domain is no group. Its memory
- * is the caller's; the library writes it, readers read it without the library, on any CPU or
- * device, and take no lock. An entry is replaced while they read by this protocol:
+ * Rail r of token i is entry i * rails + r; rails is the number of the group's members, or 1 if the
+ * table's domain is no group. The table's memory is the caller's; the library writes it, readers
+ * read it without the library, on any CPU or device, and take no lock. An entry is replaced while
+ * they read by this protocol:
  *
  * The writer makes `sequence` odd, then writes the other fields, then makes it even, a value that
  * the entry did not have before. Each step is visible before the next begins: on a CPU by release
@@ -32,7 +32,7 @@ extern "C" {
 
 struct hmreg_table;
 
-/* Of a table: */
+/* Flags of a table. */
 #define HMREG_TABLE_SHORT (1u << 0) /* entries are struct hmreg_table_short */
 #define HMREG_TABLE_BIG_ENDIAN                                                                     \
     (1u << 1) /* base and key are big-endian, as NICs take them; else                              \
@@ -44,7 +44,7 @@ struct hmreg_table;
 #define HMREG_TABLE_ENTRY_READ  (1u << 1) /* the peer grants HMREG_REMOTE_READ */
 #define HMREG_TABLE_ENTRY_WRITE (1u << 2) /* ... HMREG_REMOTE_WRITE */
 
-/* Both are final. Of an entry that is not filled base is 0 and key is HMREG_KEY_NOTAVAIL, in the
+/* Both structs are final. An entry that is not filled has base 0 and key HMREG_KEY_NOTAVAIL, in the
  * short form HMREG_VERBS_KEY_NOTAVAIL. */
 struct hmreg_table_entry {
     uint64_t base; /* the address of the region's first byte, for RMA */
@@ -60,13 +60,12 @@ struct hmreg_table_short {
 };
 
 /*
- * Opens a table of `tokens` tokens and writes all its entries as not filled. domain: of the same
- * provider kind as the peers', or a group of such. memory: tokens * rails entries, of any kind,
- * aligned to 8 bytes; it must outlive the table, and only the table may write it. flags:
- * HMREG_TABLE_SHORT, HMREG_TABLE_BIG_ENDIAN. Until the table is closed, hmreg_domain_close()
- * returns -EBUSY. -EINVAL: an argument is NULL, tokens is 0, memory is not aligned, or its end
- * wraps. -HMREG_EBADFLAGS. -EFAULT: the memory is not mapped for writing. -ENOMEM. Other errors of
- * hmreg_copy().
+ * Opens a table of `tokens` tokens and writes all its entries as not filled. domain: of the peers'
+ * provider kind, or a group of such domains. memory: tokens * rails entries, of any kind, aligned
+ * to 8 bytes; it must outlive the table, and only the table may write it. flags: HMREG_TABLE_SHORT,
+ * HMREG_TABLE_BIG_ENDIAN. Until the table is closed, hmreg_domain_close() returns -EBUSY. -EINVAL:
+ * an argument is NULL, tokens is 0, memory is not aligned, or its end wraps. -HMREG_EBADFLAGS.
+ * -EFAULT: the memory is not mapped for writing. -ENOMEM. Other errors of hmreg_copy().
  */
 int hmreg_table_open(struct hmreg_domain *domain, void *memory, size_t tokens, uint64_t flags,
                      struct hmreg_table **out);
@@ -74,20 +73,19 @@ int hmreg_table_open(struct hmreg_domain *domain, void *memory, size_t tokens, u
 /*
  * Opens the `count` tokens in size bytes at `tokens`, such as an all-gather leaves them, and writes
  * their entries, from token `first` of the table on; readers may read meanwhile. Each is a token of
- * a region or, for a group, of a group's. stride: bytes from the begin of a token to that of the
- * next; 0: they follow each other. tokens NULL and size 0: the entries become not filled, for
- * instance because the peer has ended. Raw keys are mapped first. What the entries had before stays
- * mapped for transfers that have loaded it, until the next write or close. On a group with
- * HMREG_GROUP_PARTIAL a rail that cannot be opened is not filled, and on no group one of a member
- * that is withdrawn.
- * One call at a time changes a table: -EBUSY. -EINVAL: table is NULL, tokens is NULL and
+ * a region or, for a group, of a group's. stride: bytes from one token's begin to the next's; 0:
+ * they follow each other. tokens NULL and size 0: the entries become not filled, for instance
+ * because the peer has ended. Raw keys are mapped first. The entries' previous keys stay mapped
+ * until the next write or close, for transfers that have loaded them. A rail of a withdrawn member
+ * is not filled; nor, on a group with HMREG_GROUP_PARTIAL, a rail that cannot be opened. One call
+ * at a time changes a table: -EBUSY. -EINVAL: table is NULL, tokens is NULL and
  * size is not 0, or count is 0. -ERANGE:
- * the table has no token first + count - 1. -EXDEV: a region has several ranges, or a token is one
- * that hmreg_remote_open() refuses so. -EOVERFLOW: a key does not fit the short form. -ENOENT: a
- * token has none of the table's rails. -ENOMEM. Errors of hmreg_remote_open(); the text of all of
- * these names the token, and no entry has changed. Other errors of hmreg_copy(), of a device's
- * table: then each of these entries is the old one, the new one or unreadable (odd), until it is
- * written again.
+ * the table has no token first + count - 1. -EXDEV: a region has several ranges, or
+ * hmreg_remote_open() returns -EXDEV for a token. -EOVERFLOW: a key does not fit the short form.
+ * -ENOENT: a token has none of the table's rails. -ENOMEM. Errors of hmreg_remote_open(); the text
+ * of all of these names the token, and no entry has changed. For a device's table, other errors of
+ * hmreg_copy(): then each of these entries is old, new or unreadable (odd), until it is written
+ * again.
  */
 int hmreg_table_write(struct hmreg_table *table, size_t first, size_t count, const void *tokens,
                       size_t size, size_t stride);

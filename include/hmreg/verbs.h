@@ -25,13 +25,13 @@ extern "C" {
 /* Peers with HMREG_REMOTE_WRITE may also use atomic operations, which return the previous value of
  * the memory. Never ignored: see -EOPNOTSUPP. */
 #define HMREG_VERBS_ATOMICS (1u << 19)
-/* The same, ignored where the device has no atomic operations. */
+/* As HMREG_VERBS_ATOMICS, but ignored if the device has no atomic operations. */
 #define HMREG_VERBS_ATOMICS_IF_POSSIBLE (1u << 20)
 
 /*
- * Opens a domain on a protection domain, which is borrowed and must outlive *out. Of its regions,
- * the native object and the desc are the struct ibv_mr *. A program that forks must call
- * ibv_fork_init() before anything registers memory; hmreg never calls it.
+ * Opens a domain on a protection domain, which is borrowed and must outlive *out. A region's native
+ * object and desc are its struct ibv_mr *. A program that forks must call ibv_fork_init() before
+ * anything registers memory; hmreg never calls it.
  * -EINVAL: lib, pd or out is NULL. -HMREG_EBADFLAGS: config->flags.
  * -EOPNOTSUPP: HMREG_VERBS_ATOMICS, but the device has no atomic operations.
  * -EIO: the device's limits could not be read. -ENOMEM.
@@ -40,30 +40,30 @@ int hmreg_domain_open_verbs(struct hmreg *lib, struct ibv_pd *pd,
                             const struct hmreg_domain_config *config, struct hmreg_domain **out);
 
 /*
- * Gives a domain of a library that hibernates (<hmreg/hibernate.h>) its protection domain for
- * hmreg_thaw(): a new one, of any NIC that permits at least what the old one did, or the old one.
+ * While the library hibernates (<hmreg/hibernate.h>), gives a domain its protection domain for
+ * hmreg_thaw(): a new one, on any NIC that permits at least as much as the old one, or the old one.
  * The domain keeps its config. May be repeated until hmreg_thaw(). Any thread, but none may use the
  * domain meanwhile. -EINVAL: domain or pd is NULL, domain is of another provider, or the NIC
  * demands more or permits less than hmreg_domain_query() said. -EBUSY: the library does not
  * hibernate, or hmreg_thaw() has begun: hmreg_hibernate() first. -ENODEV: the domain is lost.
- * -EPERM; others as of hmreg_domain_open_verbs(). After any error the domain is as it was.
+ * -EPERM; other errors as hmreg_domain_open_verbs(). After any error the domain is as it was.
  */
 int hmreg_domain_renew_verbs(struct hmreg_domain *domain, struct ibv_pd *pd);
 
-/* A memory window: a key of exactly a part of a region for peers, which the owner ends at once,
- * while the region, and its own key if it has one, stay as they are. */
+/* A memory window: a key for peers to exactly a part of a region. The owner can end it at any time;
+ * the region and its own key stay as they are. */
 struct hmreg_window;
 
 /*
  * Opens a window on [addr, addr+len), which the region mr contains, with access, HMREG_REMOTE_READ
  * or HMREG_REMOTE_WRITE or both. The region itself needs no remote rights: without them the
- * windows' keys are all that peers can use. It is one registration of a verbs domain with
- * HMREG_VERBS_MEMORY_WINDOWS, and none of a dmabuf. With HMREG_VERBS_ATOMICS peers that may write
- * may also use atomic operations.
+ * windows' keys are all that peers can use. mr must be a single registration, not of a dmabuf, on a
+ * verbs domain with HMREG_VERBS_MEMORY_WINDOWS. With HMREG_VERBS_ATOMICS peers that may write may
+ * also use atomic operations.
  *
  * The window is bound by a work request on qp, which is the caller's and connected. It takes a
  * place in qp's send queue, and its completion, with wr_id and opcode IBV_WC_BIND_MW, arrives where
- * qp's sends complete: the caller reads it, and in an error's case closes the window. The key is
+ * qp's sends complete: the caller reads it, and closes the window if it is an error. The key is
  * valid from this completion on; a key sent on qp behind the work request needs no wait.
  * type: IBV_MW_TYPE_1: the key serves all queue pairs of the protection domain. IBV_MW_TYPE_2: qp
  * alone.
@@ -71,20 +71,21 @@ struct hmreg_window;
  * The window holds the region: until it is closed hmreg_mr_close() and hmreg_suspend() refuse it as
  * busy, and a cached region that is put is not deregistered, even if its memory is freed: peers
  * reach the old pages. Close a window before qp is destroyed.
- * -EINVAL: mr, addr, qp or out is NULL, len is 0, the range wraps, access or type is another, or qp
+ * -EINVAL: mr, addr, qp or out is NULL, len is 0, the range wraps, access or type is invalid, or qp
  * is of another protection domain. -ERANGE: the range leaves the region. -EACCES: mr's domain is
  * without HMREG_VERBS_MEMORY_WINDOWS. -EOPNOTSUPP: mr is of loopback or libfabric, of a group (its
  * rails have windows), a composite, or registered by a dmabuf; or the device has no windows of this
- * type. -EAGAIN: mr is suspended. -EPERM, -ENOMEM; others are the device's: nothing was posted.
+ * type. -EAGAIN: mr is suspended. -EPERM, -ENOMEM; other errors are the device's, and nothing was
+ * posted.
  */
 int hmreg_window_open(struct hmreg_mr *mr, const void *addr, size_t len, uint64_t access,
                       struct ibv_qp *qp, enum ibv_mw_type type, uint64_t wr_id,
                       struct hmreg_window **out);
 /* The key; HMREG_VERBS_KEY_NOTAVAIL: window is NULL. */
 uint32_t hmreg_window_rkey(const struct hmreg_window *window);
-/* Ends the window and its key: on return peers are refused. No work request is needed. Of a lost
+/* Ends the window and its key: on return peers are refused. No work request is needed. On a lost
  * domain (<hmreg/lost.h>) it returns at once, and the window ends before its region does. NULL: no
- * effect. -EPERM; others are the device's: the window is as it was. */
+ * effect. -EPERM; other errors are the device's, and the window is as it was. */
 int hmreg_window_close(struct hmreg_window *window);
 
 #pragma GCC visibility pop

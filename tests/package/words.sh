@@ -60,7 +60,7 @@ replaced='
 
 # A comment that opens so leaves out its noun. `named`: folders without such comments; others follow.
 opening='(/\*|//|#)[[:space:]*]+(Of|The same)\b'
-named='preload tools hmem providers kernel affinity bench core/patch core/monitor core/base'
+named='include preload tools hmem providers kernel affinity bench core'
 
 # FILE: the exact words that are right there, and why. FILE may be a pattern.
 excepted='
@@ -138,6 +138,12 @@ comments_open_with_their_noun() { # FOLDER...
     [[ ! $found ]]
 }
 
+# A sentence of the manual that opens with "Of": the name of the call, or "for", says it.
+page_opening='(^|^:   |^- |[.;:] )Of (\*\*|a |an |the )'
+pages_open_with_their_noun() {
+    ! grep -nE -e "$page_opening" docs/man/*.md
+}
+
 check words__of_a_riddle__are_found finds refused 'Who has been told all of it is told again.'
 check words__that_are_a_metaphor__are_found finds refused 'struct ledger'
 check words__inside_an_identifier__are_found finds refused 'drop_crowd(server);'
@@ -148,6 +154,8 @@ check words__of_the_glossary__are_not fails '' finds replaced 'The retired regio
 check words__that_open_without_the_noun__are_found opens_without_its_noun $'/*\n * Of a region that ended. */'
 check words__that_open_with_the_noun__are_not fails '' opens_without_its_noun '/* The region that ended. */'
 check words__that_open_a_comment__name_the_noun comments_open_with_their_noun $named
+check words__that_open_a_sentence__are_found grep -qE -e "$page_opening" <<<':   Of **hmreg_mem_free**(): the vendor does not know the memory.'
+check words__that_open_a_sentence__name_the_noun pages_open_with_their_noun
 check words__of_the_tree__say_who_does_what has_none_of refused everything
 check words__that_users_read__are_the_glossarys has_none_of replaced users_texts
 check words__of_texts__repeat_the_noun texts_repeat_the_noun

@@ -210,7 +210,8 @@ TEST(wrong_environment__fails_and_names_it)
     test_setenv("HMREG_IFACES", "system,opencl");
     tool = tool_run("info");
     assert_int_equal(tool.status, 1);
-    assert_says(tool.err, "HMREG_IFACES=system,opencl: opencl is none of system, cuda, rocr, ze");
+    assert_says(tool.err,
+                "HMREG_IFACES=system,opencl: opencl is not one of system, cuda, rocr, ze");
     assert_string_equal(tool.out, "");
 }
 

@@ -108,7 +108,7 @@ TEST(reg__by_address__peermem_of_its_iface_and_device)
             assert_int_equal(test_info_of(mr).local_addr, (uintptr_t)memory + 100);
             assert_int_equal(test_why_of(mr).refused, 1);
             assert_string_equal(test_why_of(mr).reasons[0].slug, "no-dmabuf-export");
-            assert_non_null(strstr(test_why_of(mr).reasons[0].text, "give the dmabuf"));
+            assert_non_null(strstr(test_why_of(mr).reasons[0].text, "pass the dmabuf"));
             assert_ok(hmreg_mr_close(mr));
         }
     assert_int_equal(asked(), 0);
@@ -306,7 +306,7 @@ static void shared_while_held(enum hmreg_policy of_domain, enum hmreg_policy of_
         assert_int_equal(test_info_of(first).policy, HMREG_POLICY_LAST_PUT);
         assert_int_equal(test_why_of(first).policy, HMREG_POLICY_LAST_PUT);
         assert_int_equal(test_why_of(first).asks, 0);
-        assert_non_null(strstr(test_why_of(first).uncached_why, "no runtime of neuron"));
+        assert_non_null(strstr(test_why_of(first).uncached_why, "no runtime for neuron"));
         hmreg_mr_put(first);
         assert_int_equal(script.live, 1);
         hmreg_mr_put(first);

@@ -314,7 +314,7 @@ TEST(regattr__some_rails__only_those)
     assert_non_null(hmreg_mr_rail(mr, 3));
     assert_null(hmreg_mr_rail(mr, 2));
     assert_int_equal(hmreg_last_error()->code, -ENOENT);
-    assert_non_null(strstr(hmreg_last_error()->text, "not asked for"));
+    assert_non_null(strstr(hmreg_last_error()->text, "was not requested"));
     assert_null(hmreg_mr_rail(mr, 4));
     assert_int_equal(hmreg_last_error()->code, -ENOENT);
     assert_null(hmreg_mr_rail(NULL, 0));

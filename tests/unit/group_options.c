@@ -12,7 +12,8 @@ static void open_group(void)
     assert_ok(hmreg_group_open(world.lib, world.nic, world.nics, &config, &world.domain));
 }
 
-/* What one member's fabric does not do is refused before any rail, never ignored on that rail. */
+/* What one member's fabric does not support is refused before any rail, never ignored on that rail.
+ */
 TEST(regattr__options__each_members_fabric_decides)
 {
     struct hmreg_domain *first;
@@ -28,7 +29,8 @@ TEST(regattr__options__each_members_fabric_decides)
     iov = (struct iovec){world.host, 64};
     world_add(.relaxed = true, .mr_mode = HMREG_MR_PROV_KEY); /* offsets */
     open_group();
-    assert_fails(hmreg_mr_regattr(world.domain, &attr, 0, &mr), -EOPNOTSUPP, "nic1 does not do");
+    assert_fails(hmreg_mr_regattr(world.domain, &attr, 0, &mr), -EOPNOTSUPP,
+                 "nic1 does not support");
     attr.ordering = HMREG_ORDERING_DEFAULT;
     attr.set_iova = 1;
     attr.iova = 0x10000;
@@ -48,7 +50,8 @@ TEST(regattr__options__each_members_fabric_decides)
     open_group();
     attr.rails = attr.iova = 0;
     attr.set_iova = 0;
-    assert_fails(hmreg_mr_regattr(world.domain, &attr, 0, &mr), -EOPNOTSUPP, "nic1 does not do");
+    assert_fails(hmreg_mr_regattr(world.domain, &attr, 0, &mr), -EOPNOTSUPP,
+                 "nic1 does not support");
     assert_int_equal(world_live(WORLD_EACH), 0);
 }
 

@@ -227,7 +227,7 @@ TEST(lost__wrong_domain__inval)
     assert_fails(hmreg_domain_lost(NULL, "gone"), -EINVAL, "domain is NULL");
     assert_ok(
         hmreg_group_open(fixture.lib, (struct hmreg_domain *[]){lost, alive}, 2, &config, &group));
-    assert_fails(hmreg_domain_lost(group, "gone"), -EINVAL, "name the member");
+    assert_fails(hmreg_domain_lost(group, "gone"), -EINVAL, "pass its lost member");
     assert_ok(hmreg_domain_close(group));
 }
 

@@ -101,11 +101,11 @@ TEST(options__of_each_fabric__done_or_refused)
         assert_ok(ofi_open_domain(NULL));
         option_is((struct hmreg_mr_attr){.ordering = HMREG_ORDERING_RELAXED}, 0, "");
         option_is((struct hmreg_mr_attr){.ordering = HMREG_ORDERING_STRICT}, refused,
-                  "does not do; accepted: 0 (default), 2 (relaxed)");
+                  "does not support; accepted: 0 (default), 2 (relaxed)");
         option_is((struct hmreg_mr_attr){.on_demand = HMREG_CHOICE_ON}, refused,
-                  "does not do; accepted: 0 (default)");
+                  "does not support; accepted: 0 (default)");
         option_is((struct hmreg_mr_attr){.on_demand = HMREG_CHOICE_OFF}, refused,
-                  "does not do; accepted: 0 (default)");
+                  "does not support; accepted: 0 (default)");
         option_is((struct hmreg_mr_attr){.optional_access = 1u << 21}, -HMREG_EBADFLAGS,
                   "optional_access");
         option_is((struct hmreg_mr_attr){.provider_flags = UINT64_C(1) << 61}, -HMREG_EBADFLAGS,

@@ -565,7 +565,7 @@ TEST(peermem__iface_or_device_that_has_no_name__refused_before_it_is_asked)
     assert_refused(HMREG_PATH_PEERMEM, "libfabric-lacks-iface", "has no iface 6");
     assert_int_equal(reg_claimed(HMREG_IFACE_NEURON, HMREG_DEVICE_ANY), -EOPNOTSUPP);
     assert_refused(HMREG_PATH_PEERMEM, "device-unknown", "names none");
-    assert_refused(HMREG_PATH_MAPPED, "no-dmabuf-export", "no runtime of neuron");
+    assert_refused(HMREG_PATH_MAPPED, "no-dmabuf-export", "no runtime for neuron");
     assert_int_equal(fake_fabric.regs, 0);
     test_finish();
     begin(&tcp_world);

@@ -106,7 +106,7 @@ TEST(token__says_a_longer_extension__badmsg)
     for (size_t byte = 12; byte < 16; byte++) {
         fixture.token[byte]++;
         assert_fails(rails_token_read_next(fixture.token, fixture.size, &token, &length), -EBADMSG,
-                     "not what its rails say");
+                     "differs from its rails' lengths");
         fixture.token[byte]--;
     }
 }

@@ -73,7 +73,7 @@ TEST(open__ifaces_named__no_other_is_opened)
     assert_int_equal(vendors[HMREG_IFACE_ZE].opens, 0);
     assert_ok(hmreg_runtime_query(lib, HMREG_IFACE_CUDA, &info));
     assert_int_equal(info.present, 0);
-    assert_string_equal(info.why, "cuda was not asked for");
+    assert_string_equal(info.why, "cuda was not requested");
     assert_ok(hmreg_runtime_query(lib, HMREG_IFACE_SYSTEM, &info));
     assert_int_equal(info.present, 1);
     assert_ok(hmreg_close(lib));

@@ -56,15 +56,15 @@ TEST(read__wrong_values__inval_and_the_accepted_ones)
     static const struct {
         const char *name, *value, *words;
     } cases[] = {
-        {"HMREG_IFACES", "cuda,neuron", " neuron is none of system, cuda, rocr, ze"},
-        {"HMREG_IFACES", "", "an empty name is none of"},
-        {"HMREG_IFACES", "cuda,", "an empty name is none of"},
-        {"HMREG_IFACES", ",cuda", "none of"},
-        {"HMREG_IFACES", "cuda,,ze", "none of"},
-        {"HMREG_IFACES", "cuda ze", "none of"},
-        {"HMREG_IFACES", "CUDA", "none of"},
-        {"HMREG_IFACES", "cud", "none of"},
-        {"HMREG_IFACES", "cudas", "none of"},
+        {"HMREG_IFACES", "cuda,neuron", " neuron is not one of system, cuda, rocr, ze"},
+        {"HMREG_IFACES", "", "an empty name is not one of"},
+        {"HMREG_IFACES", "cuda,", "an empty name is not one of"},
+        {"HMREG_IFACES", ",cuda", "not one of"},
+        {"HMREG_IFACES", "cuda,,ze", "not one of"},
+        {"HMREG_IFACES", "cuda ze", "not one of"},
+        {"HMREG_IFACES", "CUDA", "not one of"},
+        {"HMREG_IFACES", "cud", "not one of"},
+        {"HMREG_IFACES", "cudas", "not one of"},
         {"HMREG_LOG", "", "off, error, warn, info, debug"},
         {"HMREG_LOG", "warning", "off, error, warn, info, debug"},
         {"HMREG_STATS", "", "on and off"},
@@ -118,7 +118,7 @@ TEST(read__very_long_wrong_value__the_accepted_ones_all_the_same)
         {"HMREG_CACHE_CHECK", ": accepted are always, notice, or a list such as system=notice"},
         {"HMREG_DEBUG", ": accepted are puts, claims, and puts,claims"},
         {"HMREG_LOG", ": accepted are off, error, warn, info, debug"},
-        {"HMREG_IFACES", " is none of system, cuda, rocr, ze"},
+        {"HMREG_IFACES", " is not one of system, cuda, rocr, ze"},
         {"FI_MR_CACHE_MAX_SIZE", ": a number from 0 to 18446744073709551615 is accepted"},
     };
     char value[5000];

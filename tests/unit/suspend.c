@@ -196,11 +196,11 @@ TEST(resume__a_rail_is_not_there_any_more__its_calls_fail)
     script.fail[HMREG_PATH_DMABUF] = 0;
     assert_null(hmreg_mr_rail(mr, 1));
     refreshes = script.refreshes;
-    assert_fails(hmreg_mr_refresh(rail, NULL, 0, 0), -EINVAL, "does without");
-    assert_fails(hmreg_mr_enable(rail), -EINVAL, "does without");
-    assert_fails(hmreg_mr_bind(rail, &config, 0), -EINVAL, "does without");
-    assert_fails(hmreg_mr_pack(rail, token, &size), -EINVAL, "does without");
-    assert_fails(hmreg_mr_raw_attr(rail, NULL, token, &size, 0), -EINVAL, "does without");
+    assert_fails(hmreg_mr_refresh(rail, NULL, 0, 0), -EINVAL, "region has lost");
+    assert_fails(hmreg_mr_enable(rail), -EINVAL, "region has lost");
+    assert_fails(hmreg_mr_bind(rail, &config, 0), -EINVAL, "region has lost");
+    assert_fails(hmreg_mr_pack(rail, token, &size), -EINVAL, "region has lost");
+    assert_fails(hmreg_mr_raw_attr(rail, NULL, token, &size, 0), -EINVAL, "region has lost");
     assert_int_equal(script.refreshes, refreshes);
     assert_ok(hmreg_mr_query(rail, &info));
     assert_int_equal(info.path, HMREG_PATH_NONE);

@@ -266,7 +266,7 @@ TEST(write__one_bad_token__no_entry_changes)
     for (size_t cut = 0; cut < size; cut++)
         assert_refused(fixture.group, cut, -EBADMSG, "tokens[1]: token: ");
     bad[12] ^= 1; /* the length of its extension */
-    assert_refused(fixture.group, size, -EBADMSG, "not what its rails say");
+    assert_refused(fixture.group, size, -EBADMSG, "differs from its rails' lengths");
     bad[4] = 9;
     assert_refused(fixture.group, size, -EPROTONOSUPPORT, "format 9");
 }

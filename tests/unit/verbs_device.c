@@ -269,7 +269,7 @@ TEST(reg__iface_without_runtime__by_address_where_a_client_is)
     assert_int_equal(fake_verbs.regs, 0);
     assert_ok(hmreg_mr_explain(NULL, &why));
     assert_int_equal(why.refused, 3);
-    assert_reason(why.reasons[0], "no-dmabuf-export", -EOPNOTSUPP, 0, "give the dmabuf");
+    assert_reason(why.reasons[0], "no-dmabuf-export", -EOPNOTSUPP, 0, "pass the dmabuf");
     assert_reason(why.reasons[1], "no-peer-memory", -EOPNOTSUPP, 0, "get a client");
     for (int iface = HMREG_IFACE_COUNT; iface <= HMREG_IFACE_MAX; iface++) {
         fake_peers = HMREG_IFACE_BIT(iface);

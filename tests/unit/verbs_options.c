@@ -150,7 +150,7 @@ TEST(on_demand__device_without__opnotsupp)
     fake_verbs.odp = false;
     open_with(HMREG_VERBS_ON_DEMAND); /* the domain's flag is a wish */
     refused(world.host, on, -EOPNOTSUPP,
-            "on_demand is 2 (on), which fake0 does not do; accepted: 0 (default), 1 (off)");
+            "on_demand is 2 (on), which fake0 does not support; accepted: 0 (default), 1 (off)");
 }
 
 TEST(on_demand__if_possible__host_memory_where_the_device_does)

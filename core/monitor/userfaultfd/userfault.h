@@ -42,7 +42,7 @@ int userfault_have_thread(struct userfault *userfault);
 /* Watches the mappings that contain [start, end): later changes are pushed. -EINVAL, not recorded:
  * the kernel cannot watch it, or part of it is not mapped; -EBADF, not recorded: see
  * userfault_is_usable(); -ESRCH, not recorded: the thread does not run. 0 does not mean that every
- * change of this kind of memory is reported: see notice_changes() in get_slow.c. A client whose
+ * change of this kind of memory is reported: see notice_watch_entry(). A client whose
  * needs() covers the range before this call keeps it watched. */
 int userfault_watch(struct userfault *userfault, uint64_t start, uint64_t end);
 /* Call when a client no longer needs [start, end). Stops watching mappings without a byte that a

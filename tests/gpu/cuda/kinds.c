@@ -490,7 +490,7 @@ TEST(kind__mapping_on_the_host_for_devices_only__refused)
     struct kind kind = host_reserved(&reserved, 1, false);
 
     kind.path = HMREG_PATH_NONE;
-    kind.refusal = "mapped for devices only";
+    kind.refusal = "host memory for devices only";
     check(&kind);
     reserved_end(&reserved);
 }

@@ -449,7 +449,7 @@ TEST(kind__mapping_on_the_host__by_its_address)
     kind_check(lib, &kind);
     assert_int_equal(app.hsa_amd_vmem_set_access(reserved.addr, MIB, &access, 1), 0);
     kind.path = HMREG_PATH_NONE;
-    kind.refusal = "mapped for devices only";
+    kind.refusal = "host memory for devices only";
     kind_check(lib, &kind);
 }
 
