@@ -3,7 +3,7 @@
 #
 # The documents: the README and each page are short; the README's program moves bytes over libfabric; each example and
 # each block of C compiles as C11 and as C++20, and runs if it is a program; each page and heading that a link names is
-# there, and links lead from the index to each page.
+# there, and links lead from the index to each page. Pictures are what their texts draw.
 # readme.sh LIBHMREG-LOOPBACK LIBHMREG [LIBHMREG-OFI]
 . "$(dirname "$0")/cases.sh"
 . "$(dirname "$0")/code.sh"
@@ -219,6 +219,7 @@ named_files_exist() {
 
 check readme__first_screen__what_it_is_two_commands_and_a_picture first_screen
 check readme__at_most_900_words is_short
+check documents__pictures__are_drawn_from_their_texts "$SOURCE_DIR/docs/pictures/draw" --check
 check documents__pages__at_most_1500_words_or_searched pages_are_short
 check readme__programs__at_most_15_lines programs_are_short
 if [[ $ofi ]]; then
