@@ -68,5 +68,16 @@ def read(app, name, source):
         source[0] = f"# {stem[:-2]}({stem[-1]})\n" + re.sub(r"^#", "##", manual_links(text), flags=re.M)
 
 
+def follow_the_browser(app, failed):
+    """Debian 12's furo has the dark colours for its own switch only: the browser's preference gets them too."""
+    path = pathlib.Path(app.outdir) / "_static/styles/furo.css"
+    style = path.read_text() if path.exists() else "prefers-color-scheme"
+    if not failed and "prefers-color-scheme" not in style:
+        colours = re.search(r'body\[data-theme="dark"\] (\{[^}]*\})', style)[1]
+        path.write_text(style + '@media not print { @media (prefers-color-scheme: dark) {\n'
+                        f'  body:not([data-theme="light"]) {colours}\n}} }}\n')
+
+
 def setup(app):
     app.connect("source-read", read)
+    app.connect("build-finished", follow_the_browser)

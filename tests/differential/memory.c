@@ -339,7 +339,7 @@ static unsigned programs_steps(void)
 }
 
 /* Before Linux 6.17 the end of userfaultfd's thread may keep two neighbours from being one mapping
- * (docs/monitors.md), which huge pages and the program's own userfaultfd show. */
+ * (docs/userfaultfd.md), which huge pages and the program's own userfaultfd show. */
 static const char *left_out(const struct plan_kind *kind)
 {
     const char *names = getenv("HMREG_TEST_WITHOUT");

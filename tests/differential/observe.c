@@ -114,7 +114,7 @@ static void add_part(struct layout *layout, const struct part *part)
 
 /* Flags of two letters: um, uw, ui are of userfaultfds; sd, ac, gu are kernel accounting of a
  * mapping as a whole, which depends on its history. Large mappings may stay watched, as
- * docs/monitors.md says. */
+ * docs/userfaultfd.md says. */
 static void add_flags(const struct layout *layout, struct part *part, const char *line)
 {
     static const char *const hidden[] = {"um", "uw", "ui", "sd", "ac", "gu"};

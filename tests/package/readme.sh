@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# The documents: the README is short, and its program moves bytes over libfabric; each example and each block of C
-# compiles as C11 and as C++20, and runs if it is a program; each page and heading that a link names is there, and
-# links lead from the index to each page.
+# The documents: the README and each page are short; the README's program moves bytes over libfabric; each example and
+# each block of C compiles as C11 and as C++20, and runs if it is a program; each page and heading that a link names is
+# there, and links lead from the index to each page. Pictures are what their texts draw.
 # readme.sh LIBHMREG-LOOPBACK LIBHMREG [LIBHMREG-OFI]
 . "$(dirname "$0")/cases.sh"
 . "$(dirname "$0")/code.sh"
@@ -31,6 +31,34 @@ programs_are_short() {
 
 is_short() {
     (($(wc -w <"$SOURCE_DIR/README.md") <= 900))
+}
+
+# Pages of more than 1,500 words that readers search rather than read, and why they are not divided.
+long='
+doctor.md: one row for each finding, which hmreg doctor names
+performance/figures.md: the report of one run, as ./run bench --docs writes it
+semantics.md: one row for each promise, so that one search finds it
+'
+
+# Lines of `long` without a page, and of a page that has become short, are found too.
+pages_are_short() {
+    local page words reason bad=0
+    while read -r page; do
+        words=$(wc -w <"$page")
+        page=${page#"$SOURCE_DIR/docs/"}
+        reason=$(grep -F "$page: " <<<"$long")
+        if ((words > 1500)) && [[ ! $reason ]]; then
+            echo "docs/$page: $words words; divide or shorten it"
+            bad=1
+        elif ((words <= 1500)) && [[ $reason ]]; then
+            echo "docs/$page: $words words, and in the list of long pages"
+            bad=1
+        fi
+    done < <(find "$SOURCE_DIR/docs" -name '*.md' ! -path '*/man/*')
+    while read -r page; do
+        [[ ! $page || -e $SOURCE_DIR/docs/${page%%:*} ]] || { echo "no page: $page" && bad=1; }
+    done <<<"$long"
+    ((!bad))
 }
 
 # Both functions of the README, each the other's peer, over libfabric's tcp.
@@ -191,6 +219,8 @@ named_files_exist() {
 
 check readme__first_screen__what_it_is_two_commands_and_a_picture first_screen
 check readme__at_most_900_words is_short
+check documents__pictures__are_drawn_from_their_texts "$SOURCE_DIR/docs/pictures/draw" --check
+check documents__pages__at_most_1500_words_or_searched pages_are_short
 check readme__programs__at_most_15_lines programs_are_short
 if [[ $ofi ]]; then
     check readme__program__moves_bytes_over_libfabric program_moves_bytes

@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #
-# docs/security.md and security-tools.md say what the sources say: each of their numbers is in the table below, beside
+# docs/security*.md say what the sources say: each of their numbers is in the table below, beside
 # the place in the sources that it comes from, is the version of a kernel or a library, or was measured.
 # Each test that they name is run. And the command writes to stderr by print_error() only.
 . "$(dirname "$0")/cases.sh"
-documents=("$SOURCE_DIR"/docs/security{,-tools}.md)
+documents=("$SOURCE_DIR"/docs/security{,-rights,-process,-tools,-files}.md)
 
 # Words of the document | file | what the file has, a regular expression
 numbers="

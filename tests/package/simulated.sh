@@ -41,7 +41,7 @@ default_is_without_it() {
 }
 
 component_is_all_there_is() {
-    local expected=(bin/hmreg-simulated share/{bash-completion/completions/hmreg-simulated,zsh/vendor-completions/_hmreg-simulated,fish/vendor_completions.d/hmreg-simulated.fish} share/doc/hmreg/docs/simulated{,-reference}.md share/doc/hmreg/LICENSES/{BSD-2-Clause,GPL-2.0-only}.txt)
+    local expected=(bin/hmreg-simulated share/{bash-completion/completions/hmreg-simulated,zsh/vendor-completions/_hmreg-simulated,fish/vendor_completions.d/hmreg-simulated.fish} share/doc/hmreg/docs/simulated{,-cuda,-reference,-ze}.md share/doc/hmreg/LICENSES/{BSD-2-Clause,GPL-2.0-only}.txt)
     local folder lib=$LIBDIR/hmreg-simulated
     ((DOCS)) && expected+=(share/man/man1/hmreg-simulated.1)
     for folder in cuda cuda-11.6; do
@@ -367,8 +367,9 @@ guide_is_one_page() {
     (($(wc -l <"$guide") <= 80))
 }
 
-links_lead_nowhere_else() { # the two may be installed alone
-    ! grep -nE '\]\([^)#]+\)' "$guide" "$reference" | grep -vE '\]\(simulated(-reference)?\.md\)'
+links_lead_nowhere_else() { # these pages may be installed alone
+    ! grep -nE '\]\([^)#]+\)' "$guide" "$reference" "${reference/reference/cuda}" "${reference/reference/ze}" |
+        grep -vE '\]\(simulated(-(cuda|reference|ze))?\.md\)'
 }
 
 hmreg=$work/hmreg

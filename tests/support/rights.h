@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Rights in time: after each kind of end of a region, for how long can a peer that has its token
- * still reach it? docs/security.md has the table that these tests print.
+ * still reach it? docs/security-rights.md has the table that these tests print.
  */
 #ifndef TESTS_RIGHTS_H
 #define TESTS_RIGHTS_H
