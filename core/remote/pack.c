@@ -245,7 +245,7 @@ static int fill(struct draft *draft, const struct hmreg_mr *mr, uint64_t begin, 
     return add_registrations(draft, mr, begin, end);
 }
 
-/* Of a rail, whose member may be replaced meanwhile: all of it is of one registration. */
+/* Fills in the draft for a rail from one registration: its member may be replaced meanwhile. */
 static int fill_of_rail(struct draft *draft, const struct hmreg_mr *mr, uint64_t begin,
                         uint64_t end)
 {

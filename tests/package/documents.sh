@@ -144,6 +144,7 @@ make_there() {
     cp "$there/bin/mpirun" "$there/bin/pdsh" # pdsh -w HOSTS COMMAND
     printf '#!/bin/sh\nwhile [ "$1" != --args ]; do shift; done\nshift\nexec "$@"\n' >"$there/bin/gdb"
     printf '#!/bin/sh\nexec %s "$@"\n' "$CC" >"$there/bin/cc"
+    printf '#!/bin/sh\n' >"$there/bin/scontrol" # Slurm's
     make_nearest || return
     chmod +x "$there"/my-test* "$there"/bin/* "$there/10-nearest"
     program "$there/bin/hmreg-guest" "$SOURCE_DIR/simulated/guest/guest"

@@ -24,7 +24,7 @@ TEST(group_open__wrong_arguments__refused)
     assert_fails(hmreg_group_open(lib, members, HMREG_GROUP_MAX + 1, NULL, &out), -EINVAL,
                  "1 to 64 members");
     assert_fails(hmreg_group_open(lib, members, 2, NULL, &out), -EINVAL,
-                 "same domain as members[0]");
+                 "members[1] and members[0] are one domain");
     members[1] = NULL;
     assert_fails(hmreg_group_open(lib, members, 2, NULL, &out), -EINVAL, "members[1] is NULL");
     members[1] = fixture.group;
