@@ -617,6 +617,9 @@ static void registers_with_handler(enum client_handler handler, unsigned regions
 
         test_wait_until((reg = peer_reg(&peer, MEMORY_KMALLOC, RIGHTS_BOTH)).rc != -EAGAIN);
         assert_int_equal(reg.rc, 0);
+        /* The next registration must not take the region that this handler is about to use. */
+        if (handler == HANDLER_REPLACES)
+            test_wait_until(calls_of_handler(&peer).handled == 2 * (i + 1));
     }
     /* One for each event. */
     test_wait_until((event = calls_of_handler(&peer)).handled == calls);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""In the guest: two processes on pyverbs; one writes the other's bytearray by its token. over_verbs.py DEVICE"""
+"""In the guest: two processes on pyverbs; one writes the other's bytearray by its token, twice: in between both hibernate,
+close their devices and open them anew. over_verbs.py DEVICE"""
 import multiprocessing
 import sys
 
@@ -12,21 +13,33 @@ class Side:
 
     def __init__(self, device):
         import hmreg
+        self.device = device
+        self.open_device()
+        self.lib = hmreg.open()
+        self.domain = self.lib.verbs(self.pd)
+
+    def open_device(self):
         import pyverbs.enums as e
         from pyverbs.cq import CQ
         from pyverbs.device import Context
         from pyverbs.pd import PD
         from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
         self.e = e
-        self.context = Context(name=device)
+        self.context = Context(name=self.device)
         self.pd = PD(self.context)
         self.cq = CQ(self.context, 4)
         init = QPInitAttr(qp_type=e.IBV_QPT_RC, scq=self.cq, rcq=self.cq, cap=QPCap(max_send_wr=1, max_recv_wr=1))
         self.attr = QPAttr(port_num=1)
         self.attr.qp_access_flags = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE
         self.qp = QP(self.pd, init, self.attr)
-        self.lib = hmreg.open()
-        self.domain = self.lib.verbs(self.pd)
+
+    def sleep_and_wake(self):
+        self.lib.hibernate()
+        for each in self.qp, self.cq, self.pd, self.context:
+            each.close()
+        self.open_device()
+        self.domain.renew(self.pd)
+        self.lib.thaw()
 
     def card(self):
         return self.qp.qp_num, self.context.query_gid(1, GID_INDEX).gid
@@ -56,26 +69,40 @@ class Side:
         self.lib.close()
 
 
-def owner(device, pipe):
-    import hmreg
-    side, target = Side(device), bytearray(LEN)
+def connect(side, pipe):
     pipe.send(side.card())
     side.connect(*pipe.recv())
+
+
+def owner(device, pipe):
+    import hmreg
+    side, target, statuses, texts = Side(device), bytearray(LEN), [], []
+    connect(side, pipe)
     with side.domain.get(target, hmreg.REMOTE_WRITE) as region:
-        pipe.send(region.pack())
-        status = pipe.recv()
-    print("the peer's status:", status)
+        for again in True, False:
+            pipe.send(region.pack())
+            statuses.append(pipe.recv())
+            texts.append(bytes(target))
+            if again:
+                side.sleep_and_wake()
+                connect(side, pipe)
+    print("the peer's statuses:", statuses)
     side.close()
-    sys.exit(0 if status == 0 and target == b"\x5a" * LEN else 1)
+    sys.exit(0 if statuses == [0, 0] and texts == [b"\x5a" * LEN, b"\xa5" * LEN] else 1)
 
 
 def peer(device, pipe):
     import hmreg
     side, source = Side(device), bytearray(b"\x5a" * LEN)
-    pipe.send(side.card())
-    side.connect(*pipe.recv())
-    with side.domain.get(source, hmreg.WRITE) as region, side.domain.open_remote(pipe.recv()) as remote:
-        pipe.send(side.write(region, *remote.addr(0, LEN)))
+    connect(side, pipe)
+    with side.domain.get(source, hmreg.WRITE) as region:
+        for again in True, False:
+            with side.domain.open_remote(pipe.recv()) as remote:
+                pipe.send(side.write(region, *remote.addr(0, LEN)))
+            if again:
+                source[:] = b"\xa5" * LEN
+                side.sleep_and_wake()
+                connect(side, pipe)
     side.close()
 
 
