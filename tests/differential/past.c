@@ -115,8 +115,7 @@ void act_other(const struct step *step, struct outcome *out)
     space_set_apart(step->area, step->page, step->pages);
 }
 
-/* ---- a library, perhaps with calls of its own
- * ------------------------------------------------------ */
+/* ---- a library, perhaps with calls of its own ---------------------------------------------- */
 
 static struct {
     void *file;
@@ -124,18 +123,37 @@ static struct {
     int (*madvise)(void *addr, size_t len, int advice);
 } library;
 
-static void load(void)
+/* New pages, unnoticed by hooks: the library unmaps, and a mapping in a hole changes nothing. */
+static int discard(void *addr, size_t len, int advice)
 {
-    library.file = dlopen(space.own_calls ? TEST_OWN_CALLS : TEST_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    int rc = library.munmap(addr, len);
+
+    return rc ? rc
+              : -(mmap(addr, len, RW, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) !=
+                  addr);
+}
+
+/* In every other episode: the calls of libc's names, or the one that only a search of the code
+ * finds. */
+static void load(const struct step *step)
+{
+    bool inlined = space.own_calls && step->form & 4;
+
+    library.file = dlopen(!space.own_calls ? TEST_LIBRARY
+                          : inlined        ? TEST_INLINED
+                                           : TEST_OWN_CALLS,
+                          RTLD_NOW | RTLD_LOCAL);
     if (!library.file)
         abort();
-    if (!space.own_calls) {
-        library.munmap = munmap;
-        library.madvise = madvise;
-        return;
+    library.munmap = munmap;
+    library.madvise = madvise;
+    if (inlined) {
+        *(void **)&library.munmap = dlsym(library.file, "unmap_inlined");
+        library.madvise = discard;
+    } else if (space.own_calls) {
+        *(void **)&library.munmap = dlsym(library.file, "munmap");
+        *(void **)&library.madvise = dlsym(library.file, "madvise");
     }
-    *(void **)&library.munmap = dlsym(library.file, "munmap");
-    *(void **)&library.madvise = dlsym(library.file, "madvise");
 }
 
 static void unload(void)
@@ -144,16 +162,16 @@ static void unload(void)
     library.file = NULL;
 }
 
-/* Mostly it comes, calls and goes again, perhaps without a get meanwhile. */
+/* It comes, calls and goes again without a get meanwhile, or stays for the gets that follow. */
 void act_load(const struct step *step, struct outcome *out)
 {
     if (!library.file)
-        load();
+        load(step);
     if (step->form & 1)
         out->value = (uint64_t)library.munmap(space_start(step), space_len(step));
     else
         out->value = (uint64_t)library.madvise(space_start(step), space_len(step), MADV_DONTNEED);
-    if (step->form % 16 < 14)
+    if (!(step->form & PLAN_STAYS))
         unload();
     space_set_apart(step->area, step->page, step->pages);
 }

@@ -225,6 +225,20 @@ static unsigned draw_file_there(struct step *steps, const struct step *unmap)
     return PLAN_FILE_THERE;
 }
 
+/* A get of the range that the library changes, its call, and a get that finds the library still
+ * loaded. */
+static unsigned draw_load_there(struct step *steps, const struct step *load)
+{
+    struct step get = *load;
+
+    get.act = ACT_GET;
+    get.form = 1;
+    steps[0] = steps[2] = get;
+    steps[1] = *load;
+    steps[1].form |= PLAN_STAYS;
+    return PLAN_LOAD_THERE;
+}
+
 /* ---- plans ------------------------------------------------------------------------------ */
 
 static bool is_named(const char *list, const char *name)
@@ -267,7 +281,11 @@ void plan_make(struct plan *plan, const struct plan_kind *kind, unsigned long se
 
         for (unsigned gets = below(&random, 3); gets && i + 1 < plan->count; gets--)
             plan->steps[i++] = draw_librarys(kind, &next, usual, &random);
-        plan->steps[i++] = next;
+        if (kind->witness && next.act == ACT_LOAD && next.form & 2 &&
+            i + PLAN_LOAD_THERE < plan->count)
+            i += draw_load_there(&plan->steps[i], &next);
+        else
+            plan->steps[i++] = next;
         if (kind->witness && next.act == ACT_INLINE && next.form % 8 == 0 && next.form & 8 &&
             i + PLAN_FILE_THERE < plan->count)
             i += draw_file_there(&plan->steps[i], &next);

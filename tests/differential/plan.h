@@ -24,6 +24,10 @@
 #define PLAN_CUTS_FILE  0
 #define PLAN_FILE_THERE 4 /* steps */
 
+/* A bit of the form of an ACT_LOAD: the library stays loaded. */
+#define PLAN_STAYS      16
+#define PLAN_LOAD_THERE 3 /* steps */
+
 /* The program's address ranges (space.h). */
 enum area {
     AREA_SMALL, /* pages, in all kinds of mappings */
