@@ -14,16 +14,16 @@ static struct endpoint endpoint;
 static struct hmreg_domain *domain;
 static char data[] = "written by the peer";
 
-/* Of the write that peer() posted. */
-static int complete(void)
+/* tcp connects while its queue is read. */
+static int progress(int posted)
 {
     struct fi_cq_entry entry;
     ssize_t got;
 
     do
         got = fi_cq_read(endpoint.cq, &entry, 1);
-    while (got == -FI_EAGAIN);
-    return got == 1 ? 0 : (int)got;
+    while (posted && got == -FI_EAGAIN);
+    return got == 1 || got == -FI_EAGAIN ? 0 : (int)got;
 }
 
 static int serve(const void *token, size_t size)
@@ -31,11 +31,7 @@ static int serve(const void *token, size_t size)
     struct hmreg_remote *remote = NULL;
     int rc = hmreg_remote_open(domain, token, size, &remote);
 
-    rc = rc ? rc : -FI_EAGAIN;
-    while (rc == -FI_EAGAIN) { /* tcp connects at the first write */
-        fi_cq_read(endpoint.cq, NULL, 0);
-        rc = peer(domain, remote, data, sizeof(data), endpoint.ep, endpoint.peer, complete);
-    }
+    rc = rc ? rc : peer(domain, remote, data, sizeof(data), endpoint.ep, endpoint.peer, progress);
     hmreg_remote_close(remote);
     return rc;
 }
