@@ -36,7 +36,7 @@ struct mr_note {
     uint64_t taken_key;   /* to give back to the domain's keys, if key_taken */
     uint8_t path, way;    /* enum hmreg_path, enum hmreg_way */
     bool key_taken;
-    atomic_bool live; /* it is registered. Release: a thread that sees it sees its keys */
+    atomic_bool live; /* it is registered. Stored with release, after the keys */
     atomic_bool kept; /* it is in the list of undone_retry() */
 };
 

@@ -139,7 +139,7 @@ static int find_owner(const struct hmreg_domain *domain, const struct token *tok
     if (!domain->caps.number)
         return 0;
     if (token->address_size != sizeof(*number))
-        return hmreg_fail(-EBADMSG, "token: its address has %u bytes, a %s one has %zu",
+        return hmreg_fail(-EBADMSG, "token: its address has %u bytes; addresses of %s have %zu",
                           token->address_size, domain->ops.name, sizeof(*number));
     if (token->instance != context_life(domain->lib))
         return hmreg_fail(-EHOSTUNREACH,
