@@ -12,7 +12,7 @@ chosen=" ${*:2} "
 work=/run/unmodified/$mode
 built=$BUILD_DIR/tests/unmodified
 perftest=(ib_write_bw ib_read_bw ib_write_lat ib_atomic_bw ib_write_bw_4_qps ib_write_bw_mr_per_qp
-    ibv_rc_pingpong ibv_ud_pingpong rping qperf fio)
+    ibv_rc_pingpong ibv_ud_pingpong rping rdma_client ucmatose qperf fio)
 others=(gloo ucx_tag ucx_put mpi fi_verbs fi_verbs_rxm fi_tcp)
 
 # ---- how a program is run -----------------------------------------------------------------
@@ -115,6 +115,8 @@ run() { # PROGRAM
     ib_write_bw_mr_per_qp) pair $1 18515 ib_write_bw "${on_rxe0[@]}" -s 4096 -q 4 --mr_per_qp ;;
     ibv_*_pingpong) pair $1 18515 $1 -d rxe0 -g 1 -n 5 ;;
     rping) apart $1 cm:7174 rping -s -a 10.0.0.1 -C 5 -V -v -- rping -c -a 10.0.0.1 -C 5 -V -v ;;
+    rdma_client) apart $1 cm:7471 rdma_server -- rdma_client -s 10.0.0.1 ;;
+    ucmatose) apart $1 cm:7174 ucmatose -p 7174 -C 5 -- ucmatose -p 7174 -C 5 -s 10.0.0.1 ;;
     qperf) apart $1 19765 qperf -- qperf -cm 1 -t 1 10.0.0.1 rc_rdma_write_bw quit ;;
     fio)
         apart $1 cm:7200 fio "${fio[@]}" --rw=read -- fio "${fio[@]}" --hostname=10.0.0.1 --rw=write
@@ -143,7 +145,7 @@ lacks() { # PROGRAM
     case $1 in
     ib_*) set -- ib_write_bw perftest ;;
     ibv_*) set -- $1 ibverbs-utils ;;
-    rping) set -- rping rdmacm-utils ;;
+    rping | rdma_client | ucmatose) set -- $1 rdmacm-utils ;;
     qperf | fio) set -- $1 $1 ;;
     gloo) set -- "$built/unmodified_gloo" libgloo-dev ;;
     ucx_*) set -- ucx_perftest ucx-utils ;;
