@@ -115,7 +115,7 @@ static void claim_all(const struct row *row)
 {
     for (int i = 0; i < 3 && row->claims[i].iface; i++) {
         bool apart = row->claims[i].apart;
-        char *addr = (apart ? NULL : world.host) + row->claims[i].at;
+        void *addr = (void *)((apart ? 0 : (uintptr_t)world.host) + row->claims[i].at);
         struct vendor_claim *claim = vendor_claim(row->claims[i].iface, addr, row->claims[i].len,
                                                   row->claims[i].kind, row->claims[i].device);
 
