@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The contract of hmreg_mr_get() in rows: arguments and state, result, error, and every call that
- * it makes of vendors and NICs. Each row has a world of its own. A get that fails changes nothing:
- * neither its output, nor what is registered, nor the descriptors that are open.
+ * it makes of vendors and NICs (table.h).
  */
-#include "tests/support/world.h"
+#include "tests/support/table.h"
 
 #include <hmreg/suspend.h>
 
@@ -17,30 +16,21 @@
 /* The identity is compared with that of before. */
 #define REGISTERED ASKED_GPU "cuda.export nic0.reg cuda.identity"
 
-struct row {
-    const char *circumstance;
-    struct world_as as;
-    void (*before)(void); /* brings about the state; NULL: nothing is cached */
-    bool no_domain, no_mr;
+struct args {
+    int usual_;
     enum { HOST, GPU, ADDRESS } of; /* at is an offset in world.host, world.gpu[1], or an address */
     uint64_t at, len, access;
-    int result;
-    const char *words; /* of the error */
-    uint64_t key;      /* of the region: the number of the registration */
-    const char *calls;
+    bool no_domain, no_mr;
 };
 
-#define GET(where, offset, length, rights)                                                         \
-    .of = (where), .at = (offset), .len = (length), .access = (rights)
-#define FAILS(code, text, log) .result = (code), .words = (text), .calls = (log)
-#define RETURNS(number, log)   .key = (number), .calls = (log)
+#define GET(...) ARGS(__VA_ARGS__) /* returns the region's key: the number of the registration */
 
 /* ---- arguments: refused before a runtime or a NIC is asked ------------------------------ */
 
 static const struct row arguments[] = {
-    {"domain is NULL", .no_domain = true, GET(HOST, 0, LEN, BOTH),
+    {"domain is NULL", GET(HOST, 0, LEN, BOTH, .no_domain = true),
      FAILS(-EINVAL, "domain is NULL", "")},
-    {"mr is NULL", .no_mr = true, GET(HOST, 0, LEN, BOTH), FAILS(-EINVAL, "mr is NULL", "")},
+    {"mr is NULL", GET(HOST, 0, LEN, BOTH, .no_mr = true), FAILS(-EINVAL, "mr is NULL", "")},
     {"addr is NULL", GET(ADDRESS, 0, LEN, BOTH), FAILS(-EINVAL, "addr is NULL", "")},
     {"len is 0", GET(HOST, 0, 0, BOTH), FAILS(-EINVAL, "len is 0", "")},
     {"len is 0, of the device", GET(GPU, 0, 0, BOTH), FAILS(-EINVAL, "len is 0", "")},
@@ -227,65 +217,55 @@ static const struct row device[] = {
 
 /* ---- each row --------------------------------------------------------------------------- */
 
-static const void *address_of(const struct row *row)
+static struct hmreg_mr *got;
+
+static void put_got(void)
 {
-    switch (row->of) {
+    hmreg_mr_put(got);
+}
+
+static const void *address_of(const struct args *args)
+{
+    switch (args->of) {
     case HOST:
-        return world.host + row->at;
+        return world.host + args->at;
     case GPU:
-        return world.gpu[1] + row->at;
+        return world.gpu[1] + args->at;
     default:
-        return (const void *)(uintptr_t)row->at;
+        return (const void *)(uintptr_t)args->at;
     }
 }
 
-static void check(const struct row *row)
+static int get(const struct row *row)
 {
-    struct hmreg_mr *mr = (void *)1;
-    unsigned live;
-    int fds, rc;
+    const struct args *args = row->args;
+    int rc;
 
-    print_message("%s\n", row->circumstance);
-    world_open_as(&row->as);
-    if (row->before)
-        row->before();
-    world_clear();
-    live = world_live(WORLD_EACH);
-    fds = test_count_fds();
-    rc = hmreg_mr_get(row->no_domain ? NULL : world.domain, address_of(row), row->len, row->access,
-                      row->no_mr ? NULL : &mr);
-    if (row->result) {
-        assert_fails(rc, row->result, row->words);
-        assert_ptr_equal(mr, (void *)1);
-        assert_int_equal(world_live(WORLD_EACH), live);
-        assert_int_equal(test_count_fds(), fds);
-    } else {
-        assert_ok(rc);
-        assert_int_equal(hmreg_mr_key(mr), row->key);
+    got = UNTOUCHED;
+    rc = hmreg_mr_get(args->no_domain ? NULL : world.domain, address_of(args), args->len,
+                      args->access, args->no_mr ? NULL : &got);
+    if (rc) {
+        assert_ptr_equal(got, UNTOUCHED);
+        return rc;
     }
-    assert_string_equal(world_log(), row->calls);
-    if (!row->result)
-        hmreg_mr_put(mr);
-    test_finish();
+    test_after(put_got);
+    assert_int_equal(table_key(got), row->value);
+    return 0;
 }
-
-#define CHECK_EACH(rows)                                                                           \
-    for (size_t i = 0; i < sizeof(rows) / sizeof((rows)[0]); i++)                                  \
-    check(&(rows)[i])
 
 TEST(get__arguments)
 {
-    CHECK_EACH(arguments);
+    CHECK_EACH(arguments, get);
 }
 
 TEST(get__host_memory)
 {
-    CHECK_EACH(host);
+    CHECK_EACH(host, get);
 }
 
 TEST(get__device_memory)
 {
-    CHECK_EACH(device);
+    CHECK_EACH(device, get);
 }
 
 TEST_MAIN()
