@@ -99,10 +99,36 @@ static void runtime_fails(void)
     world_fail("rocr.resolve", 1, 0, -EIO);
 }
 
+static struct hmreg_mr *got;
+
+static void evict_a_failing_one(void)
+{
+    get_it();
+    world_fail("dereg", 1, 0, -EIO);
+}
+
+static void is_a_hit(void)
+{
+    assert_int_equal(test_info_of(got).addr, (uintptr_t)world.host);
+    assert_int_equal(test_info_of(got).len, 2 * LEN);
+    assert_true(test_info_of(got).cached);
+    assert_int_equal(world_stats().hits, 1);
+    assert_int_equal(world_stats().misses, 1);
+}
+
+static void is_uncached(void)
+{
+    assert_false(test_info_of(got).cached);
+    assert_int_equal(world_stats().uncached, 2);
+    assert_int_equal(world_stats().misses, 0);
+}
+
 static const struct row host[] = {
     {"nothing is cached", GET(HOST, 0, LEN, BOTH), RETURNS(1, ASKED "nic0.reg")},
-    {"the same was got", .before = get_it, GET(HOST, 0, 2 * LEN, BOTH), RETURNS(1, "")},
-    {"a larger range was got", .before = get_it, GET(HOST, 1, LEN, BOTH), RETURNS(1, "")},
+    {"the same was got", .before = get_it, GET(HOST, 0, 2 * LEN, BOTH), RETURNS(1, ""),
+     .after = is_a_hit},
+    {"a larger range was got", .before = get_it, GET(HOST, 1, LEN, BOTH), RETURNS(1, ""),
+     .after = is_a_hit},
     {"a larger range was got, of an exact domain", .as = {.domain.flags = HMREG_DOMAIN_EXACT},
      .before = get_it, GET(HOST, 1, LEN, BOTH), RETURNS(2, ASKED "nic0.reg")},
     {"all but its last byte was got", .before = get_it, GET(HOST, LEN, LEN + 1, BOTH),
@@ -132,11 +158,14 @@ static const struct row host[] = {
     {"its last byte has changed since", .before = get_and_change, GET(HOST, 0, LEN, BOTH),
      RETURNS(2, "nic0.dereg " ASKED "nic0.reg")},
     {"it was got, of a domain without a cache", .as = {.domain.flags = HMREG_DOMAIN_NO_CACHE},
-     .before = get_it, GET(HOST, 0, LEN, BOTH), RETURNS(2, ASKED "nic0.reg")},
+     .before = get_it, GET(HOST, 0, LEN, BOTH), RETURNS(2, ASKED "nic0.reg"), .after = is_uncached},
     {"it was got, with no monitor", .as = {.monitor = HMREG_MONITOR_DISABLED}, .before = get_it,
-     GET(HOST, 0, LEN, BOTH), RETURNS(2, ASKED "nic0.reg")},
+     GET(HOST, 0, LEN, BOTH), RETURNS(2, ASKED "nic0.reg"), .after = is_uncached},
     {"another was got, and the cache has room for one", .as = {.domain.max_regions = 1},
      .before = get_it, GET(HOST, 2 * LEN, LEN, BOTH), RETURNS(2, ASKED "nic0.reg nic0.dereg")},
+    {"another was got, the cache has room for one, and its deregistration fails",
+     .as = {.domain.max_regions = 1}, .before = evict_a_failing_one, GET(HOST, 2 * LEN, LEN, BOTH),
+     RETURNS(2, ASKED "nic0.reg nic0.dereg")},
     {"another was got, and the NIC has room for one", .before = get_and_fill,
      GET(HOST, 2 * LEN, LEN, BOTH), RETURNS(3, ASKED "nic0.reg nic0.dereg nic0.reg")},
     {"longer than max_len", .as = {.max_len = LEN}, GET(HOST, 0, 2 * LEN, BOTH),
@@ -216,8 +245,6 @@ static const struct row device[] = {
 };
 
 /* ---- each row --------------------------------------------------------------------------- */
-
-static struct hmreg_mr *got;
 
 static void put_got(void)
 {
