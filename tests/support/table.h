@@ -46,8 +46,15 @@ static inline uint64_t table_key(const struct hmreg_mr *mr)
 
 /* Makes the call of a row. Outputs are compared there, and what was opened ends by test_after(). */
 typedef int table_call(const struct row *row);
-/* Opens the row's world. */
+/* Opens the row's world, and brings about its state. */
 typedef void table_open(const struct row *row);
+
+static inline void table_open_usual(const struct row *row)
+{
+    world_open_as(&row->as);
+    if (row->before)
+        row->before();
+}
 
 static inline void table_check(const struct row *row, table_open *open, table_call *call)
 {
@@ -56,8 +63,6 @@ static inline void table_check(const struct row *row, table_open *open, table_ca
 
     print_message("%s\n", row->circumstance);
     open(row);
-    if (row->before)
-        row->before();
     world_clear();
     world_old_error();
     live = world_live(WORLD_EACH);
@@ -76,11 +81,6 @@ static inline void table_check(const struct row *row, table_open *open, table_ca
     if (row->after)
         row->after();
     test_finish();
-}
-
-static inline void table_open_usual(const struct row *row)
-{
-    world_open_as(&row->as);
 }
 
 #define CHECK_EACH_IN(rows, open, call)                                                            \

@@ -153,6 +153,8 @@ static void open_world(struct world_as as)
 static void open_row(const struct row *row)
 {
     open_world(row->as);
+    if (row->before)
+        row->before();
 }
 
 static int reg_as(const struct args *args, struct hmreg_mr **mr)
