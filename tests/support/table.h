@@ -35,13 +35,10 @@ struct row {
 #define FAILS(code, text, log) .result = (code), .words = (text), .calls = (log)
 #define RETURNS(number, log)   .value = (number), .calls = (log)
 
-/* A region's key: with the NICs of a world the number of its registration. Unlike hmreg_mr_key() it
- * leaves the last error where there are several. */
+/* The key of a region's first registration: with the NICs of a world, that one's number. */
 static inline uint64_t table_key(const struct hmreg_mr *mr)
 {
-    const struct hmreg_mr_head *head = hmreg_mr_head_of(mr);
-
-    return head->count == 1 ? head->keys->key : HMREG_KEY_NOTAVAIL;
+    return hmreg_mr_head_of(mr)->keys->key;
 }
 
 /* Makes the call of a row. Outputs are compared there, and what was opened ends by test_after(). */

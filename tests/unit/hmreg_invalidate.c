@@ -107,6 +107,21 @@ static void change_the_held(void)
     world_change(world.host + LEN, 1);
 }
 
+static void a_rail_is_busy(void)
+{
+    get_a_large_one();
+    world.busy = 2;
+}
+
+static void again_ends_it(void)
+{
+    assert_int_equal(world_stats().retired, 1);
+    world_heal();
+    assert_ok(hmreg_domain_progress(world.domain));
+    assert_int_equal(world_live(WORLD_EACH), 0);
+    assert_int_equal(world_calls("dereg"), 3);
+}
+
 static void none_is_left(void)
 {
     assert_int_equal(world_stats().regions, 0);
@@ -161,6 +176,8 @@ static const struct row invalidations[] = {
      ENDS(1, "nic0.dereg nic1.dereg")},
     {"it is held", .before = hold_the_second, ARGS(HOST, LEN, LEN), ENDS(1, ""),
      .after = get_registers},
+    {"a group's is held", .as = {.nics = 2, .group = true}, .before = hold_the_second,
+     ARGS(HOST, LEN, LEN), ENDS(1, "")},
     {"no cached region", .before = register_it, ARGS(HOST, 0, LEN), ENDS(0, "")},
     {"the NIC is busy with it", .before = the_second_is_busy, ARGS(HOST, LEN, LEN),
      ENDS(1, "nic0.dereg"), .after = one_is_retired},
@@ -217,6 +234,8 @@ static const struct row flushes[] = {
      .after = none_is_left},
     {"a group", .as = {.nics = 2, .group = true}, .before = get_a_large_one,
      ENDS(0, "nic0.dereg nic1.dereg")},
+    {"a group, of which the NIC is busy with a rail", .as = {.nics = 2, .group = true},
+     .before = a_rail_is_busy, ENDS(1, "nic0.dereg nic1.dereg"), .after = again_ends_it},
     {"a group, whose member has its own", .as = {.nics = 2, .group = true}, .before = get_on_both,
      ENDS(1, "nic0.dereg nic1.dereg nic0.dereg nic1.dereg nic0.dereg nic1.dereg")},
     {"no cached region", .before = register_it, ENDS(1, "")},

@@ -23,7 +23,8 @@ struct args {
     bool no_domain, no_mr;
 };
 
-#define GET(...) ARGS(__VA_ARGS__) /* returns the region's key: the number of the registration */
+#define PAIR     .as = {.nics = 2, .group = true}
+#define GET(...) ARGS(__VA_ARGS__) /* returns the number of the (first) registration */
 
 /* ---- arguments: refused before a runtime or a NIC is asked ------------------------------ */
 
@@ -94,6 +95,11 @@ static void nic_fails(void)
     world_fail("nic0.reg", 1, 0, -EIO);
 }
 
+static void second_reg_fails(void)
+{
+    world_fail("reg", 2, 0, -EIO);
+}
+
 static void runtime_fails(void)
 {
     world_fail("rocr.resolve", 1, 0, -EIO);
@@ -122,6 +128,20 @@ static void is_uncached(void)
     assert_int_equal(world_stats().uncached, 2);
     assert_int_equal(world_stats().misses, 0);
 }
+
+/* Until a flush, the gets that follow do without it too. */
+static void lacks_the_first_rail(void)
+{
+    assert_null(hmreg_mr_rail(got, 0));
+    assert_int_equal(hmreg_last_error()->code, -EIO);
+    assert_int_equal(hmreg_last_error()->vendor_code, 4712);
+    assert_non_null(hmreg_mr_rail(got, 1));
+    world_clear();
+    world_key(world.host, LEN);
+    assert_int_equal(world_calls("reg"), 0);
+}
+
+static const struct hmreg_domain_config one_region = {.size = sizeof(one_region), .max_regions = 1};
 
 static const struct row host[] = {
     {"nothing is cached", GET(HOST, 0, LEN, BOTH), RETURNS(1, ASKED "nic0.reg")},
@@ -169,11 +189,22 @@ static const struct row host[] = {
     {"another was got, and the NIC has room for one", .before = get_and_fill,
      GET(HOST, 2 * LEN, LEN, BOTH), RETURNS(3, ASKED "nic0.reg nic0.dereg nic0.reg")},
     {"longer than max_len", .as = {.max_len = LEN}, GET(HOST, 0, 2 * LEN, BOTH),
-     RETURNS(HMREG_KEY_NOTAVAIL, ASKED "nic0.reg nic0.reg")},
-    {"a group", .as = {.nics = 2, .group = true}, GET(HOST, 0, LEN, BOTH),
-     RETURNS(HMREG_KEY_NOTAVAIL, ASKED "nic0.reg nic1.reg")},
+     RETURNS(1, ASKED "nic0.reg nic0.reg")},
+    {"a group", PAIR, GET(HOST, 0, LEN, BOTH), RETURNS(1, ASKED "nic0.reg nic1.reg")},
+    {"a group, of which the same was got", PAIR, .before = get_it, GET(HOST, 0, 2 * LEN, BOTH),
+     RETURNS(1, ""), .after = is_a_hit},
+    {"a group whose cache has room for one, and another was got",
+     .as = {.nics = 2, .group = true, .groups.domain = &one_region}, .before = get_it,
+     GET(HOST, 2 * LEN, LEN, BOTH), RETURNS(3, ASKED "nic0.reg nic1.reg nic0.dereg nic1.dereg")},
+    {"a partial group, of which a NIC fails",
+     .as = {.nics = 2, .group = true, .groups.flags = HMREG_GROUP_PARTIAL}, .before = nic_fails,
+     GET(HOST, 0, LEN, BOTH), RETURNS(HMREG_KEY_NOTAVAIL, ASKED "nic0.reg nic1.reg"),
+     .after = lacks_the_first_rail},
     {"it is suspended", .before = suspend, GET(HOST, LEN - 1, LEN, BOTH),
      FAILS(-EAGAIN, "suspended", "")},
+    {"longer than max_len, and its second part fails", .as = {.max_len = LEN},
+     .before = second_reg_fails, GET(HOST, 0, 3 * LEN, BOTH),
+     FAILS(-EIO, "asked to fail", ASKED "nic0.reg nic0.reg nic0.dereg")},
     {"the NIC fails", .before = nic_fails, GET(HOST, 0, LEN, BOTH),
      FAILS(-EIO, "nic0.reg was asked to fail", ASKED "nic0.reg")},
     {"a runtime fails", .before = runtime_fails, GET(HOST, 0, LEN, BOTH),
@@ -216,6 +247,23 @@ static void renew_meanwhile(void)
     world.on_call = renew_at_reg;
 }
 
+static int renew_at_each_reg(const struct world_call *call)
+{
+    if (world_is(call, "reg"))
+        world_renew(world.gpu[1]);
+    return 0;
+}
+
+static void renew_always(void)
+{
+    world.on_call = renew_at_each_reg;
+}
+
+static void is_not_cached(void)
+{
+    assert_false(test_info_of(got).cached);
+}
+
 static void rail_fails(void)
 {
     world_fail("nic1.reg", 1, 0, -EIO);
@@ -231,16 +279,25 @@ static const struct row device[] = {
      RETURNS(2, "cuda.identity nic0.dereg " REGISTERED)},
     {"it is freed and allocated again while it is registered", .before = renew_meanwhile,
      GET(GPU, 0, LEN, BOTH), RETURNS(2, REGISTERED " " REGISTERED " nic0.dereg")},
+    {"it is freed and allocated again whenever it is registered", .before = renew_always,
+     GET(GPU, 0, LEN, BOTH),
+     RETURNS(3, REGISTERED " " REGISTERED " nic0.dereg " ASKED "cuda.export nic0.reg nic0.dereg"),
+     .after = is_not_cached},
     {"it ends before the range does", GET(GPU, 1, WORLD_BYTES, BOTH),
      FAILS(-ERANGE, "the allocation ends", "cuda.resolve cuda.resolve rocr.resolve ze.resolve")},
     {"its runtime exports no dmabuf", .before = export_fails, GET(GPU, 0, LEN, BOTH),
      RETURNS(1, REGISTERED)},
     {"the NIC refuses each path", .before = refuse_all, GET(GPU, 0, LEN, BOTH),
      FAILS(-EOPNOTSUPP, "refuse", ASKED_GPU "cuda.export nic0.reg nic0.reg cuda.export nic0.reg")},
-    {"a group", .as = {.nics = 2, .group = true}, GET(GPU, 0, LEN, BOTH),
-     RETURNS(HMREG_KEY_NOTAVAIL, ASKED_GPU "cuda.export nic0.reg nic1.reg cuda.identity")},
-    {"a group, of which a NIC fails", .as = {.nics = 2, .group = true}, .before = rail_fails,
+    {"a group, of which the same was got", PAIR, .before = get_device, GET(GPU, 0, 2 * LEN, BOTH),
+     RETURNS(1, "cuda.identity")},
+    {"a group, of which it was got, freed and allocated again", PAIR, .before = get_and_renew,
      GET(GPU, 0, LEN, BOTH),
+     RETURNS(3, "cuda.identity nic0.dereg nic1.dereg " ASKED_GPU
+                "cuda.export nic0.reg nic1.reg cuda.identity")},
+    {"a group", PAIR, GET(GPU, 0, LEN, BOTH),
+     RETURNS(1, ASKED_GPU "cuda.export nic0.reg nic1.reg cuda.identity")},
+    {"a group, of which a NIC fails", PAIR, .before = rail_fails, GET(GPU, 0, LEN, BOTH),
      FAILS(-EIO, "rail 1", ASKED_GPU "cuda.export nic0.reg nic1.reg nic0.dereg")},
 };
 

@@ -87,6 +87,12 @@ static void pin(void)
 
 static struct hmreg_mr *got;
 
+static void counts_both(void)
+{
+    assert_int_equal(world_stats().regions, 1);
+    assert_int_equal(world_stats().bytes, 2 * LEN);
+}
+
 static void is_rocrs(void)
 {
     assert_int_equal(test_info_of(got).iface, HMREG_IFACE_ROCR);
@@ -189,6 +195,17 @@ static const struct row keys[] = {
      TWO_ANEW},
     {"two ranges, before as segments", ARGS(FIRST(TWO_SEGMENTS, 0, LEN), THEN(TWO, 0, LEN)),
      TWO_ANEW},
+    {"two segments", .as = {.iov_limit = 1},
+     ARGS(FIRST(TWO_SEGMENTS, 0, LEN), THEN(TWO_SEGMENTS, 0, LEN)), HIT, .after = counts_both},
+    {"two segments, without a cache", .as = {.iov_limit = 1, .domain.flags = HMREG_DOMAIN_NO_CACHE},
+     ARGS(FIRST(TWO_SEGMENTS, 0, LEN), THEN(TWO_SEGMENTS, 0, LEN)),
+     RETURNS(3, ASKED ASKED "nic0.reg nic0.reg")},
+    {"one of two segments", .as = {.iov_limit = 1},
+     ARGS(FIRST(TWO_SEGMENTS, 0, LEN), THEN(HOST, 0, LEN)), RETURNS(3, ASKED "nic0.reg")},
+    {"between two segments", .as = {.iov_limit = 1},
+     ARGS(FIRST(TWO_SEGMENTS, 0, LEN), THEN(HOST, LEN, LEN)), RETURNS(3, ASKED "nic0.reg")},
+    {"two ranges, of which the NIC takes one", .as = {.iov_limit = 1}, ARGS(THEN(TWO, 0, LEN)),
+     FAILS(-EINVAL, "takes 1 to 1 ranges", "")},
     {"two shorter ranges", ARGS(FIRST(TWO, 0, LEN), THEN(TWO, 0, LEN - 1)), TWO_ANEW},
     {"one of two ranges", ARGS(FIRST(TWO, 0, LEN), THEN(HOST, 0, LEN)), ANEW},
 };

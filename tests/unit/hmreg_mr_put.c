@@ -11,7 +11,7 @@
 
 struct args {
     int usual_;
-    bool null; /* else it is what was held first */
+    bool null, rail; /* else it is what was held first */
 };
 
 /* How many registrations are left. */
@@ -20,6 +20,8 @@ struct args {
 #define LAST_PUT .domain.policy = HMREG_POLICY_LAST_PUT
 static const struct hmreg_domain_config last_put = {.size = sizeof(last_put),
                                                     .policy = HMREG_POLICY_LAST_PUT};
+static const struct hmreg_domain_config no_cache = {.size = sizeof(no_cache),
+                                                    .flags = HMREG_DOMAIN_NO_CACHE};
 #define NO_CACHE .domain.flags = HMREG_DOMAIN_NO_CACHE
 
 static struct hmreg_mr *held[2];
@@ -154,6 +156,8 @@ static void is_uncounted(void)
 
 static const struct row rows[] = {
     {"NULL", ARGS(.null = true), LEFT(0, "")},
+    {"a rail, which is no get's", .as = {.nics = 2, .group = true, .groups.domain = &last_put},
+     .before = hold_it, ARGS(.rail = true), LEFT(2, "")},
 
     /* the policy KEEP, which is the usual one */
     {"it was held once", .before = hold_it, LEFT(1, ""), .after = get_finds_it},
@@ -162,6 +166,8 @@ static const struct row rows[] = {
     {"by the caller's claim", .before = hold_a_claim, LEFT(1, "")},
     {"its memory has changed", .before = hold_change_and_look, LEFT(0, "nic0.dereg"),
      .after = get_registers},
+    {"its memory has changed, of a group", .as = {.nics = 2, .group = true},
+     .before = hold_change_and_look, LEFT(0, "nic0.dereg nic1.dereg")},
     {"its memory has changed, which the next get finds", .before = hold_and_change, LEFT(1, ""),
      .after = get_registers},
     {"its memory has changed, it is held twice", .before = hold_twice_and_change, LEFT(1, ""),
@@ -189,6 +195,8 @@ static const struct row rows[] = {
      .before = hold_it, LEFT(0, "nic0.dereg nic1.dereg")},
     {"without a cache", .as = {NO_CACHE}, .before = hold_it, LEFT(0, "nic0.dereg"),
      .after = is_uncounted},
+    {"without a cache, of a group", .as = {.nics = 2, .group = true, .groups.domain = &no_cache},
+     .before = hold_it, LEFT(0, "nic0.dereg nic1.dereg")},
     {"without a cache, another has the same", .as = {NO_CACHE}, .before = hold_twice,
      LEFT(1, "nic0.dereg")},
     {"without a monitor", .as = {.monitor = HMREG_MONITOR_DISABLED}, .before = hold_it,
@@ -206,9 +214,10 @@ static const struct row rows[] = {
 static int put(const struct row *row)
 {
     struct hmreg_mr *mr = held[0];
+    const struct args *args = row->args;
 
-    if (row->args) {
-        hmreg_mr_put(NULL);
+    if (args) {
+        hmreg_mr_put(args->rail ? hmreg_mr_rail(mr, 1) : NULL);
     } else {
         held[0] = held[--count];
         hmreg_mr_put(mr);
