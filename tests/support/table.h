@@ -21,7 +21,7 @@ struct row {
     int result;
     const char *words;   /* of the error */
     bool in_part;        /* an error after which something has changed; else nothing has */
-    bool opens;          /* a success that keeps descriptors open */
+    bool fds;            /* descriptors are opened or closed */
     uint64_t value;      /* that it returns beside: the table's file says which */
     const char *calls;   /* in order; NULL: no matter */
     void (*after)(void); /* checks what else has changed */
@@ -73,7 +73,7 @@ static inline void table_check(const struct row *row, table_open *open, table_ca
     assert_true(row->result || world_error_is_old());
     if (row->result && !row->in_part)
         assert_int_equal(world_live(WORLD_EACH), live);
-    if (row->result || !row->opens)
+    if (!row->fds)
         assert_int_equal(test_count_fds(), fds);
     if (row->calls)
         assert_string_equal(world_log(), row->calls);

@@ -26,7 +26,7 @@ struct args {
 };
 
 /* The monitor that is asked for. */
-#define ASKS(monitor) RETURNS(HMREG_MONITOR_##monitor, NULL), .opens = true
+#define ASKS(monitor) RETURNS(HMREG_MONITOR_##monitor, NULL), .fds = true
 #define WRONG(text)   FAILS(-EINVAL, text, NULL)
 #define ENV(...)      ARGS(__VA_ARGS__)
 #define CONFIG(...)   ARGS(.config = {__VA_ARGS__})

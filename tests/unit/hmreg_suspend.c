@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The contracts of hmreg_suspend() and hmreg_resume() in rows: what is registered in the range, and
- * what ends, or is registered anew. tests/unit/suspend.c has several threads and each allocation.
+ * The contracts of hmreg_suspend(), hmreg_resume(), hmreg_hibernate() and hmreg_thaw() in rows:
+ * what is registered, and what ends, or is registered anew. suspend.c and hibernate.c have what
+ * takes several calls.
  */
 #include "tests/support/table.h"
 #include "tests/support/vendors.h"
 
 #include <fcntl.h>
+#include <hmreg/hibernate.h>
 #include <hmreg/job.h>
 #include <hmreg/suspend.h>
 
@@ -17,6 +19,7 @@ struct args {
     enum { HOST, GPU } of;
     uint64_t at, len;
     enum { ALL, NO_LIB, NO_CONFIG, WRONG_SIZE, WITH_DMABUF, DMABUF_FAILS } with;
+    unsigned failed; /* regions that a thaw cannot register */
 };
 
 #define IT                       ARGS(HOST, 0, LEN)
@@ -400,6 +403,172 @@ static const struct row resumptions[] = {
      IN_PART(-EIO, "asked to fail", ASKED "nic0.reg " ASKED "nic0.reg"), .after = again_makes_both},
 };
 
+/* The library's own descriptors end and begin. */
+#define SLEEPS(n, log)          LEFT(n, log), .fds = true
+#define WAKES(n, log)           MADE(n, log), .fds = true
+#define PARTLY(code, text, log) IN_PART(code, text, log), .fds = true
+
+/* ---- hmreg_hibernate() ------------------------------------------------------------------ */
+
+/* After an error that changed nothing. */
+static void is_not_hibernating(void)
+{
+    assert_fails(hmreg_thaw(world.lib, NULL), -ENOENT, "hmreg_hibernate()");
+}
+
+static void hibernate_it(void)
+{
+    assert_ok(hmreg_hibernate(world.lib));
+}
+
+static void thaw_at_the_end(void)
+{
+    world_heal();
+    assert_ok(hmreg_thaw(world.lib, NULL));
+    is_not_hibernating();
+}
+
+static void hibernated_before(void)
+{
+    reg_it();
+    hibernate_it();
+}
+
+/* Every call that registers, and those with a region. */
+static void is_hibernating(void)
+{
+    struct hmreg_mr *other = NULL;
+
+    assert_fails(hmreg_mr_get(world.domain, world.host, 8, HMREG_SEND, &other), -EAGAIN,
+                 "hmreg_thaw()");
+    if (explicit[0] || held[0])
+        assert_fails(hmreg_mr_enable(explicit[0] ? explicit[0] : held[0]), -EAGAIN, "hmreg_thaw()");
+    thaw_at_the_end();
+}
+
+static void again_hibernates(void)
+{
+    assert_int_equal(is_awake(explicit[0]) + is_awake(explicit[1]), 1);
+    world_heal();
+    hibernate_it();
+    assert_int_equal(world_live(WORLD_EACH), 0);
+    thaw_at_the_end();
+    assert_int_equal(world_live(WORLD_EACH), 2);
+}
+
+static void both_thaw(void)
+{
+    both_sleep();
+    thaw_at_the_end();
+    assert_int_equal(world_live(WORLD_EACH), 2);
+}
+
+static const struct row hibernations[] = {
+    {"lib is NULL", ARGS(.with = NO_LIB), WRONG("lib is NULL")},
+    {"registrations complete in the caller's queue", .as = {.async = true}, .before = reg_it,
+     ARGS(), FAILS(-EOPNOTSUPP, "event queue", ""), .after = is_not_hibernating},
+    {"a job", .before = start_job, ARGS(), FAILS(-EBUSY, "jobs", ""), .after = is_not_hibernating},
+    {"nothing is registered", ARGS(), SLEEPS(0, ""), .after = is_hibernating},
+    {"a region", .before = reg_it, ARGS(), SLEEPS(0, ONCE), .after = is_hibernating},
+    {"a held region", .before = hold_it, ARGS(), SLEEPS(0, ONCE), .after = is_hibernating},
+    {"an idle region", .before = get_it, ARGS(), SLEEPS(0, ONCE), .after = is_hibernating},
+    {"a group's region", .as = {.nics = 2, .group = true}, .before = reg_it, ARGS(),
+     SLEEPS(0, "nic0.dereg nic1.dereg"), .after = is_hibernating},
+    {"a region that is suspended", .before = suspended_before, ARGS(), SLEEPS(0, ""),
+     .after = thaw_at_the_end},
+    {"it hibernates already", .before = hibernated_before, ARGS(), SLEEPS(0, ""),
+     .after = is_hibernating},
+    {"the NIC is busy with one of two", .before = second_is_busy, ARGS(), PARTLY(-EBUSY, "", TWICE),
+     .after = again_hibernates},
+    {"the NIC is busy with one of two, and it thaws", .before = second_is_busy, ARGS(),
+     PARTLY(-EBUSY, "", TWICE), .after = thaw_at_the_end},
+    {"the NIC fails", .before = second_fails, ARGS(), PARTLY(-EIO, "", TWICE), .after = both_thaw},
+};
+
+/* ---- hmreg_thaw() ----------------------------------------------------------------------- */
+
+static void hibernate_two(void)
+{
+    reg_two();
+    hibernate_it();
+}
+
+static void hibernate_held(void)
+{
+    hold_it();
+    hibernate_it();
+}
+
+static void hibernate_idle(void)
+{
+    get_it();
+    hibernate_it();
+}
+
+static void hibernate_and_close(void)
+{
+    hibernated_before();
+    end_all();
+}
+
+static void hibernate_and_fail(void)
+{
+    hibernate_two();
+    world_fail("reg", 2, 0, -EIO);
+}
+
+static void again_thaws(void)
+{
+    struct hmreg_mr *mr = NULL;
+
+    assert_int_equal(is_awake(explicit[0]) + is_awake(explicit[1]), 1);
+    assert_fails(hmreg_mr_get(world.domain, world.host, 8, HMREG_SEND, &mr), -EAGAIN,
+                 "hmreg_thaw()");
+    thaw_at_the_end();
+    assert_int_equal(world_live(WORLD_EACH), 2);
+    get_it();
+}
+
+static void thaws_without_them(void)
+{
+    end_all();
+    thaw_at_the_end();
+}
+
+static void all_end_again(void)
+{
+    hibernate_it();
+    assert_int_equal(world_live(WORLD_EACH), 0);
+    thaw_at_the_end();
+    assert_int_equal(world_live(WORLD_EACH), 2);
+}
+
+static const struct row thaws[] = {
+    {"lib is NULL", .before = hibernated_before, ARGS(.with = NO_LIB), WRONG("lib is NULL"),
+     .after = thaw_at_the_end},
+    {"config->size is 4", .before = hibernated_before, ARGS(.with = WRONG_SIZE),
+     WRONG("hmreg_thaw_config is 4"), .after = thaw_at_the_end},
+    {"it does not hibernate", .before = reg_it, ARGS(), FAILS(-ENOENT, "hmreg_hibernate()", "")},
+    {"nothing was registered", .before = hibernate_it, ARGS(), WAKES(0, ""),
+     .after = is_not_hibernating},
+    {"a region", .before = hibernated_before, ARGS(), WAKES(1, ASKED "nic0.reg"),
+     .after = is_renewed},
+    {"a region, no configuration", .before = hibernated_before, ARGS(.with = NO_CONFIG),
+     WAKES(0, ASKED "nic0.reg"), .after = is_renewed},
+    {"a held region", .before = hibernate_held, ARGS(), WAKES(1, ASKED "nic0.reg"),
+     .after = serves_no_get},
+    {"an idle region", .before = hibernate_idle, ARGS(), WAKES(0, "")},
+    {"a region that was closed", .before = hibernate_and_close, ARGS(), WAKES(0, "")},
+    {"a group's region", .as = {.nics = 2, .group = true}, .before = hibernated_before, ARGS(),
+     WAKES(1, ASKED "nic0.reg nic1.reg")},
+    {"one of two fails", .before = hibernate_and_fail, ARGS(.failed = 1),
+     PARTLY(-EIO, "1 regions", NULL), .after = again_thaws},
+    {"one of two fails, and they are closed", .before = hibernate_and_fail, ARGS(.failed = 1),
+     PARTLY(-EIO, "1 regions", NULL), .after = thaws_without_them},
+    {"one of two fails, and it hibernates again", .before = hibernate_and_fail, ARGS(.failed = 1),
+     PARTLY(-EIO, "1 regions", NULL), .after = all_end_again},
+};
+
 /* ---- each row --------------------------------------------------------------------------- */
 
 static int suspend(const struct row *row)
@@ -455,6 +624,54 @@ static int resume(const struct row *row)
         close(next_fd);
     }
     return rc;
+}
+
+static int hibernate(const struct row *row)
+{
+    const struct args *args = row->args;
+    int rc = hmreg_hibernate(args->with == NO_LIB ? NULL : world.lib);
+
+    if (!rc)
+        assert_int_equal(world_live(WORLD_EACH), row->value);
+    return rc;
+}
+
+static unsigned failures;
+
+static void count_failure(struct hmreg_mr *mr, const struct hmreg_error *why, void *number)
+{
+    failures++;
+    assert_int_equal(why->code, -EIO);
+    assert_non_null(strstr(why->text, "4096 bytes"));
+}
+
+static int thaw(const struct row *row)
+{
+    const struct args *args = row->args;
+    unsigned resumed = 0;
+    struct hmreg_thaw_config config = {.size = args->with == WRONG_SIZE ? 4 : sizeof(config),
+                                       .resumed = count,
+                                       .failed = count_failure,
+                                       .context = &resumed};
+    int rc;
+
+    failures = 0;
+    rc = hmreg_thaw(args->with == NO_LIB ? NULL : world.lib,
+                    args->with == NO_CONFIG ? NULL : &config);
+    assert_int_equal(failures, args->failed);
+    if (!rc)
+        assert_int_equal(resumed, row->value);
+    return rc;
+}
+
+TEST(hibernate__each_row)
+{
+    CHECK_EACH(hibernations, hibernate);
+}
+
+TEST(thaw__each_row)
+{
+    CHECK_EACH(thaws, thaw);
 }
 
 TEST(suspend__each_row)
