@@ -43,33 +43,35 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
  * HMREG_REG_PARTS where the domain does so anyway; auth_key, by its bytes;
  * page_size; hmem_data, by its address; of a dmabuf its inode (not the number of the descriptor),
  * base_addr, and what the caller claims; iova, by the address that it gives each byte; a trusted
- * claim, claim_identity included; and every attribute that is not named here. The get does not
- * compare size, context, policy, and a checked claim about memory, which is checked at each get.
- * hmreg_mr_context() returns the context of the get that registered the region. A get without
- * attributes that are compared, and hmreg_mr_get(), serve each other's regions. A region of several
- * ranges or segments serves gets of exactly that list only: the same addresses and lengths in the
- * same order, dmabufs by inode, base_addr, offset and length, the claim too, all in iov or all in
- * segments. The region has the form that hmreg_mr_regattr() gives it, counts by the sum of its
- * lengths in the cache's limits, and ends when any segment's memory changes. requested_key must be
- * 0 or any. Release the region with hmreg_mr_put(). A region of a dmabuf keeps the exporter's
- * memory until the region ends. If a runtime knows base_addr + offset, it ends with that memory;
- * else at its last put, or with policy KEEP when it is evicted, flushed, or invalidated by these
- * addresses. With attr->endpoint, on a domain with HMREG_MR_ENDPOINT, the region is bound to the
- * endpoint and enabled, and serves gets with the same endpoint; with attr->endpoints so is each
- * rail. After the last put of regions that were got with an endpoint, flush the domain or group,
- * then close the endpoint. Errors of hmreg_mr_regattr(), and of hmreg_mr_bind() and
- * hmreg_mr_enable() where an endpoint is set;
- * -EMSGSIZE of several ranges or segments: together they are longer than the domain's max_len.
- * -EINVAL also: a requested_key, an endpoint for a rail without HMREG_MR_ENDPOINT, attr->endpoint
- * on a group or beside attr->endpoints, or endpoints without one for a rail with HMREG_MR_ENDPOINT,
- * or another count of endpoints than of rails. -HMREG_EBADFLAGS also: HMREG_RMA_EVENT. -EOPNOTSUPP
- * also: registrations of the domain complete in an event queue.
+ * claim (except of HMREG_IFACE_SYSTEM), claim_identity included; and every attribute that is not
+ * named here. The get does not compare size, context, policy, and a checked claim about memory,
+ * which is checked at each get. hmreg_mr_context() returns the context of the get that registered
+ * the region. A get without attributes that are compared, and hmreg_mr_get(), serve each other's
+ * regions. A region of several ranges or segments serves gets of exactly that list only: the same
+ * addresses and lengths in the same order, dmabufs by inode, base_addr, offset and length, the
+ * claim too, all in iov or all in segments. The region has the form that hmreg_mr_regattr() gives
+ * it, counts by the sum of its lengths in the cache's limits, and ends when any segment's memory
+ * changes. requested_key must be 0 or any. Release the region with hmreg_mr_put(). A region of a
+ * dmabuf keeps the exporter's memory until the region ends. If a runtime knows base_addr + offset,
+ * it ends with that memory; else at its last put, or with policy KEEP when it is evicted, flushed,
+ * or invalidated by these addresses. With attr->endpoint, on a domain with HMREG_MR_ENDPOINT, the
+ * region is bound to the endpoint and enabled, and serves gets with the same endpoint; with
+ * attr->endpoints so is each rail. After the last put of regions that were got with an endpoint,
+ * flush the domain or group, then close the endpoint. Errors of hmreg_mr_regattr(), and of
+ * hmreg_mr_bind() and hmreg_mr_enable() where an endpoint is set; -EMSGSIZE of several ranges or
+ * segments: together they are longer than the domain's max_len. -EINVAL also: a requested_key, an
+ * endpoint for a rail without HMREG_MR_ENDPOINT, attr->endpoint on a group or beside
+ * attr->endpoints, or endpoints without one for a rail with HMREG_MR_ENDPOINT, or another count of
+ * endpoints than of rails. -HMREG_EBADFLAGS also: HMREG_RMA_EVENT. -EOPNOTSUPP also: registrations
+ * of the domain complete in an event queue.
  */
 int hmreg_mr_get_attr(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr, uint64_t flags,
                       struct hmreg_mr **mr);
 /* Releases a region: one put for each get. Before it returns, the last put deregisters a region
- * whose policy is HMREG_POLICY_LAST_PUT, or that gets can no longer find. If the fabric is busy
- * with the region, later calls with the domain deregister it. NULL is accepted. */
+ * whose policy is HMREG_POLICY_LAST_PUT, or that gets can no longer find. But if its memory has
+ * changed since the last call with the domain, the library's thread or the next such call does. If
+ * the fabric is busy with the region, later calls with the domain deregister it. NULL is accepted.
+ */
 void hmreg_mr_put(struct hmreg_mr *mr);
 
 /*
@@ -88,7 +90,7 @@ int hmreg_mr_try_put(struct hmreg_mr *mr);
 
 /* Invalidates every cached region that overlaps [addr, addr+len), in all domains. Call it before
  * the memory is freed or remapped. A region in use is deregistered after its last put.
- * -EINVAL: lib is NULL, len is 0, or the range wraps. */
+ * -EINVAL: lib or addr is NULL, len is 0, or the range wraps. */
 int hmreg_invalidate(struct hmreg *lib, const void *addr, size_t len);
 
 /* Deregisters every cached region of the domain that is not in use. If no domain of the process has

@@ -60,6 +60,7 @@ static inline void table_check(const struct row *row, table_open *open, table_ca
     int fds, rc;
 
     print_message("%s\n", row->circumstance);
+    fflush(stdout); /* before what fails */
     open(row);
     world_clear();
     world_old_error();
