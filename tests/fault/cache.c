@@ -78,15 +78,6 @@ TEST(reg__each_error__returned_after_one_try)
     fail_reg(0, 0);
 }
 
-TEST(reg__failed_once__the_next_get_registers)
-{
-    open_fixture(NULL);
-    fail_reg(-EINVAL, 1);
-    assert_int_equal(try_get(memory[0]), -EINVAL);
-    assert_int_equal(fixture_key(memory[0], LEN), 2);
-    assert_int_equal(fixture_key(memory[0], LEN), 2);
-}
-
 TEST(reg__no_room__the_least_recently_used_makes_room)
 {
     struct hmreg_mr *mr = NULL;
@@ -543,32 +534,6 @@ TEST(watch__anothers_userfaultfd_is_there__served_uncached)
     assert_int_equal(ioctl(fd, UFFDIO_UNREGISTER, &range.range), 0); /* it is still registered */
     munmap(mapped, fixture_page());
     close(fd);
-}
-
-/* ---- vendors ---------------------------------------------------------------------------- */
-
-TEST(resolve__fails__error_returned_and_nothing_registered)
-{
-    open_fixture(NULL);
-    vendors[HMREG_IFACE_ROCR].resolve_code = -EIO;
-    assert_int_equal(try_get(memory[0]), -EIO);
-    assert_int_equal(hmreg_last_error()->vendor_code, 999);
-    assert_int_equal(atomic_load(&counter.regs), 0);
-}
-
-/* The identity after registering is not available: it is unknown what was registered. */
-TEST(identity__fails_after_registering__never_cached)
-{
-    struct hmreg_mr *mr;
-
-    open_fixture(NULL);
-    vendor_claim(HMREG_IFACE_CUDA, memory[0], LEN, HMREG_MEM_DEVICE, 0);
-    vendors[HMREG_IFACE_CUDA].identity_code = -EIO;
-    mr = fixture_get(memory[0], LEN);
-    assert_false(fixture_is_cached(mr));
-    assert_int_equal(atomic_load(&counter.regions), 1);
-    hmreg_mr_put(mr);
-    assert_int_equal(fixture_stats().regions, 0);
 }
 
 TEST_MAIN()

@@ -23,8 +23,9 @@ struct args {
     bool no_domain, no_mr;
 };
 
-#define PAIR     .as = {.nics = 2, .group = true}
-#define GET(...) ARGS(__VA_ARGS__) /* returns the number of the (first) registration */
+#define MORE_LOCAL .as = {.domain.rights = HMREG_RIGHTS_LOCAL}
+#define PAIR       .as = {.nics = 2, .group = true}
+#define GET(...)   ARGS(__VA_ARGS__) /* returns the number of the (first) registration */
 
 /* ---- arguments: refused before a runtime or a NIC is asked ------------------------------ */
 
@@ -65,12 +66,32 @@ static void get_it_and_a_part(void)
     world_key(world.host, LEN);
 }
 
-static void get_by_claim(void)
+static void get_for(uint64_t access)
 {
     struct hmreg_mr *mr = NULL;
 
-    assert_ok(hmreg_mr_get(world.domain, world.host, 2 * LEN, BOTH | HMREG_GET_HOST, &mr));
+    assert_ok(hmreg_mr_get(world.domain, world.host, 2 * LEN, access, &mr));
     hmreg_mr_put(mr);
+}
+
+static void get_by_claim(void)
+{
+    get_for(BOTH | HMREG_GET_HOST);
+}
+
+static void get_all_rights(void)
+{
+    get_for(HMREG_ACCESS_ALL);
+}
+
+static void get_to_send(void)
+{
+    get_for(HMREG_SEND);
+}
+
+static void get_near(void)
+{
+    world_key(world.host + 1024, 64);
 }
 
 static void get_and_change(void)
@@ -106,6 +127,12 @@ static void runtime_fails(void)
 }
 
 static struct hmreg_mr *got;
+
+static void next_get_registers(void)
+{
+    assert_int_equal(world_key(world.host, LEN), 2);
+    assert_int_equal(world_key(world.host, LEN), 2);
+}
 
 static void evict_a_failing_one(void)
 {
@@ -169,6 +196,16 @@ static const struct row host[] = {
      GET(HOST, 0, LEN, HMREG_REMOTE_READ), RETURNS(1, "")},
     {"it was got with other rights", .as = {.domain.rights = HMREG_RIGHTS_ANY}, .before = get_it,
      GET(HOST, 0, LEN, BOTH | HMREG_SEND), RETURNS(2, ASKED "nic0.reg")},
+    {"it was got with more local rights", MORE_LOCAL, .before = get_all_rights,
+     GET(HOST, 0, LEN, BOTH | HMREG_SEND), RETURNS(1, "")},
+    {"it was got with more local rights, for none of peers", MORE_LOCAL, .before = get_all_rights,
+     GET(HOST, 0, LEN, HMREG_SEND), RETURNS(2, ASKED "nic0.reg")},
+    {"it was got with more rights of peers", MORE_LOCAL, .before = get_all_rights,
+     GET(HOST, 0, LEN, HMREG_REMOTE_READ), RETURNS(2, ASKED "nic0.reg")},
+    {"it was got to be sent", .before = get_to_send, GET(HOST, 0, LEN, HMREG_RECV),
+     RETURNS(2, ASKED "nic0.reg")},
+    {"another buffer in its page was got", .before = get_near, GET(HOST, 64, 64, BOTH),
+     RETURNS(2, ASKED "nic0.reg")},
     {"the caller says that it is the system's", GET(HOST, 0, LEN, BOTH | HMREG_GET_HOST),
      RETURNS(1, "nic0.reg")},
     {"the caller says so again", .before = get_by_claim, GET(HOST, 0, LEN, BOTH | HMREG_GET_HOST),
@@ -206,7 +243,7 @@ static const struct row host[] = {
      .before = second_reg_fails, GET(HOST, 0, 3 * LEN, BOTH),
      FAILS(-EIO, "asked to fail", ASKED "nic0.reg nic0.reg nic0.dereg")},
     {"the NIC fails", .before = nic_fails, GET(HOST, 0, LEN, BOTH),
-     FAILS(-EIO, "nic0.reg was asked to fail", ASKED "nic0.reg")},
+     FAILS(-EIO, "nic0.reg was asked to fail", ASKED "nic0.reg"), .after = next_get_registers},
     {"a runtime fails", .before = runtime_fails, GET(HOST, 0, LEN, BOTH),
      FAILS(-EIO, "resolve of rocr failed", "cuda.resolve rocr.resolve ze.resolve")},
 };
@@ -264,6 +301,17 @@ static void is_not_cached(void)
     assert_false(test_info_of(got).cached);
 }
 
+static void identity_fails(void)
+{
+    world_fail("cuda.identity", 1, -1, -EIO);
+}
+
+static void get_and_identity_fails(void)
+{
+    get_device();
+    world_fail("cuda.identity", 1, 0, -EIO);
+}
+
 static void rail_fails(void)
 {
     world_fail("nic1.reg", 1, 0, -EIO);
@@ -283,6 +331,10 @@ static const struct row device[] = {
      GET(GPU, 0, LEN, BOTH),
      RETURNS(3, REGISTERED " " REGISTERED " nic0.dereg " ASKED "cuda.export nic0.reg nic0.dereg"),
      .after = is_not_cached},
+    {"its runtime does not say whether it is still what was got", .before = get_and_identity_fails,
+     GET(GPU, 0, LEN, BOTH), RETURNS(2, "cuda.identity nic0.dereg " REGISTERED)},
+    {"its runtime does not say what was registered", .before = identity_fails,
+     GET(GPU, 0, LEN, BOTH), RETURNS(3, NULL), .after = is_not_cached},
     {"it ends before the range does", GET(GPU, 1, WORLD_BYTES, BOTH),
      FAILS(-ERANGE, "the allocation ends", "cuda.resolve cuda.resolve rocr.resolve ze.resolve")},
     {"its runtime exports no dmabuf", .before = export_fails, GET(GPU, 0, LEN, BOTH),
