@@ -76,11 +76,3 @@ CASE(domain_close__region_open__busy_without_effect)
     suite_end(fixture, remote, mr);
 }
 
-CASE(domain_close__cached_region_in_use__busy)
-{
-    struct hmreg_mr *mr = NULL;
-
-    assert_ok(hmreg_mr_get(fixture->domain, fixture->memory, 64, HMREG_SEND, &mr));
-    assert_fails(hmreg_domain_close(fixture->domain), -EBUSY, "1 cached regions");
-    hmreg_mr_put(mr);
-}

@@ -89,32 +89,6 @@ TEST(reg__device_memory__one_question_and_one_export_for_all)
     }
 }
 
-TEST(reg__vendor_exports_nothing__asked_once)
-{
-    struct hmreg_explanation why = {.size = sizeof(why)};
-    struct hmreg_mr *mr = NULL;
-
-    open_fixture(3, 0);
-    cuda->export_code = -EIO;
-    assert_ok(reg(fixture.script.memory[0], &mr));
-    assert_int_equal(cuda->exports, 1);
-    for (unsigned i = 0; i < 3; i++) {
-        assert_ok(hmreg_mr_explain(hmreg_mr_rail(mr, i), &why));
-        assert_int_equal(why.path, HMREG_PATH_PEERMEM);
-        assert_int_equal(why.refused, 1);
-        assert_int_equal(why.reasons[0].path, HMREG_PATH_DMABUF);
-        assert_int_equal(why.reasons[0].code, -EIO);
-        assert_int_equal(why.reasons[0].vendor_code, 999);
-        assert_string_equal(why.reasons[0].slug, "no-dmabuf-export");
-    }
-    assert_ok(hmreg_mr_close(mr));
-    script.can[HMREG_PATH_PEERMEM][0] = -EOPNOTSUPP; /* now paths dmabuf and mapped ask */
-    mr = (void *)1;
-    assert_fails(reg(fixture.script.memory[0], &mr), -EOPNOTSUPP, "rail 0 (script)");
-    assert_int_equal(cuda->exports, 2);
-    assert_ptr_equal(mr, (void *)1);
-}
-
 /* Each member's own order: dmabuf on the first, a mapping on the second, of the same export. */
 TEST(reg__members_have_paths_of_their_own__each_its_path)
 {
@@ -195,20 +169,6 @@ TEST(reg__a_member_fails__nothing_stays_and_it_is_named)
         }
 }
 
-TEST(reg__key_in_use_on_a_member__nothing_stays)
-{
-    struct hmreg_mr *other = NULL, *mr = NULL;
-    int fds;
-
-    open_fixture(3, 0);
-    fds = test_count_fds();
-    assert_ok(hmreg_mr_reg(fixture.members[2], fixture.host, 64, HMREG_ACCESS_ALL, 0, 5, 0, &other,
-                           NULL));
-    assert_reg_fails(reg(fixture.host, &mr), mr, -HMREG_ENOKEY, "rail 2 (script): ");
-    assert_ok(hmreg_mr_close(other));
-    check_nothing_stays(fds);
-}
-
 /* The first allocation of a registration fails, then the second, ... until it succeeds. */
 static void fail_each_allocation(void *addr, size_t len)
 {
@@ -237,61 +197,6 @@ TEST(reg__allocation_fails__each_time_nothing_stays)
         if (which == 2)
             script.refuse[HMREG_PATH_DMABUF][0] = script.refuse[HMREG_PATH_MAPPED][0] = -EIO;
         fail_each_allocation(which ? fixture.script.memory[0] : fixture.host, 4096);
-        test_finish();
-    }
-}
-
-/* ---- as many as can --------------------------------------------------------------------- */
-
-TEST(partial__a_member_fails__the_others_and_its_reason)
-{
-    for (unsigned k = 0; k < 3; k++) {
-        struct hmreg_mr *mr = NULL;
-
-        open_fixture(3, HMREG_GROUP_PARTIAL);
-        script.fail[HMREG_PATH_SYSTEM] = -EIO;
-        script.fail_index = k + 1;
-        assert_fails(hmreg_domain_flush(NULL), -EINVAL, "domain");
-        assert_ok(reg(fixture.host, &mr));
-        assert_int_equal(hmreg_last_error()->code, -EINVAL); /* a success changes no error */
-        assert_int_equal(script.live, 2);
-        for (unsigned i = 0; i < 3; i++)
-            assert_int_equal(hmreg_mr_rail(mr, i) == NULL, i == k);
-        assert_null(hmreg_mr_rail(mr, k));
-        assert_int_equal(hmreg_last_error()->code, -EIO);
-        assert_int_equal(hmreg_last_error()->vendor_code, 4712);
-        assert_non_null(strstr(hmreg_last_error()->text, "(script): script: system failed"));
-        assert_ok(hmreg_mr_enable(mr));
-        assert_ok(hmreg_mr_refresh(mr, NULL, 0, 0));
-        assert_ok(hmreg_mr_close(mr));
-        assert_int_equal(script.live, 0);
-        test_finish();
-    }
-}
-
-TEST(partial__all_members_fail__the_first_ones_error)
-{
-    struct hmreg_mr *mr = NULL;
-
-    open_fixture(3, HMREG_GROUP_PARTIAL);
-    script.fail[HMREG_PATH_SYSTEM] = -EIO;
-    assert_reg_fails(reg(fixture.host, &mr), mr, -EIO, "rail 0 (script): ");
-    assert_int_equal(script.count, 3);
-}
-
-/* What is short now is no property of the rail: a get evicts, and the call fails if that is in
- * vain. */
-TEST(partial__memory_is_short__fails)
-{
-    static const int codes[] = {-ENOMEM, -ENOSPC};
-
-    for (int i = 0; i < 2; i++) {
-        struct hmreg_mr *mr = NULL;
-
-        open_fixture(3, HMREG_GROUP_PARTIAL);
-        script.fail[HMREG_PATH_SYSTEM] = codes[i];
-        script.fail_index = 2;
-        assert_reg_fails(reg(fixture.host, &mr), mr, codes[i], "rail 1 (script): ");
         test_finish();
     }
 }

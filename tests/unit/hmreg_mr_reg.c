@@ -89,6 +89,66 @@ static void peermem_fails(void)
     world_fail("nic0.reg", 2, 0, -ENOMEM);
 }
 
+static void no_path(void)
+{
+    world_fail("cuda.export", 1, -1, -EIO);
+    world.cannot[HMREG_PATH_PEERMEM] = -EOPNOTSUPP;
+}
+
+static void take_others_key(void)
+{
+    assert_ok(
+        hmreg_mr_reg(world.nic[1], world.host + LEN, 8, HMREG_ACCESS_ALL, 0, 5, 0, &held, NULL));
+    test_after(end_held);
+}
+
+static void other_nic_fails(void)
+{
+    world_fail("nic1.reg", 1, 0, -EIO);
+}
+
+static void nics_fail(void)
+{
+    world_fail("reg", 1, -1, -EIO);
+}
+
+static void other_has_no_memory(void)
+{
+    world_fail("nic1.reg", 1, -1, -ENOMEM);
+}
+
+static void other_has_no_room(void)
+{
+    world_fail("nic1.reg", 1, -1, -ENOSPC);
+}
+
+static struct hmreg_mr *registered;
+
+static void each_rail_says_so(void)
+{
+    for (size_t i = 0; i < 2; i++) {
+        struct hmreg_explanation why = test_why_of(hmreg_mr_rail(registered, i));
+
+        assert_int_equal(why.path, HMREG_PATH_PEERMEM);
+        assert_int_equal(why.refused, 1);
+        assert_int_equal(why.reasons[0].path, HMREG_PATH_DMABUF);
+        assert_string_equal(why.reasons[0].slug, "no-dmabuf-export");
+    }
+}
+
+static void lacks_the_other(void)
+{
+    assert_non_null(hmreg_mr_rail(registered, 0));
+    assert_null(hmreg_mr_rail(registered, 1));
+    assert_int_equal(hmreg_last_error()->code, -EIO);
+    assert_int_equal(hmreg_last_error()->vendor_code, 4712);
+    assert_ok(hmreg_mr_enable(registered));
+    assert_ok(hmreg_mr_refresh(registered, NULL, 0, 0));
+}
+
+#define PAIR    .as = {.nics = 2, .group = true}
+#define PARTIAL .as = {.nics = 2, .group = true, .groups.flags = HMREG_GROUP_PARTIAL}
+
 static const struct row rows[] = {
     {"host memory", OF(HOST), BY_SYSTEM},
     {"device memory", OF(GPU), BY(DMABUF, EXPORTED)},
@@ -104,8 +164,28 @@ static const struct row rows[] = {
     {"its runtime exports no dmabuf", .before = export_fails, OF(GPU), BY(PEERMEM, EXPORTED)},
     {"the NIC refuses a path and fails by the next", .before = peermem_fails, OF(GPU),
      FAILS(-ENOMEM, "nic0.reg was asked to fail", EXPORTED " nic0.reg")},
-    {"a group, of which a NIC fails", .as = {.nics = 2, .group = true}, OF(HOST),
-     .before = nic_fails, FAILS(-EIO, "rail 0", ASKED " nic0.reg")},
+
+    {"a group", PAIR, OF(HOST), BY(SYSTEM, ASKED " nic0.reg nic1.reg")},
+    {"a group, device memory", PAIR, OF(GPU), BY(DMABUF, EXPORTED " nic1.reg")},
+    {"a group, and its runtime exports no dmabuf", PAIR, .before = export_fails, OF(GPU),
+     BY(PEERMEM, EXPORTED " nic1.reg"), .after = each_rail_says_so},
+    {"a group, and no path is left", PAIR, .before = no_path, OF(GPU),
+     FAILS(-EOPNOTSUPP, "rail 0 (nic0)", ASKED " cuda.export")},
+    {"a group, of which a NIC fails", PAIR, OF(HOST), .before = nic_fails,
+     FAILS(-EIO, "rail 0 (nic0): nic0.reg", ASKED " nic0.reg")},
+    {"a group, of which the other fails", PAIR, OF(HOST), .before = other_nic_fails,
+     FAILS(-EIO, "rail 1 (nic1): nic1.reg", ASKED " nic0.reg nic1.reg nic0.dereg")},
+    {"a group, whose key is in use on a NIC", PAIR, OF(HOST), .before = take_others_key,
+     FAILS(-HMREG_ENOKEY, "rail 1 (nic1): ", ASKED " nic0.reg nic0.dereg")},
+    {"a partial group, of which a NIC fails", PARTIAL, OF(HOST), .before = other_nic_fails,
+     BY(SYSTEM, ASKED " nic0.reg nic1.reg"), .after = lacks_the_other},
+    {"a partial group, of which all fail", PARTIAL, OF(HOST), .before = nics_fail,
+     FAILS(-EIO, "rail 0 (nic0): nic0.reg", ASKED " nic0.reg nic1.reg")},
+    {"a partial group, of which a NIC has no memory", PARTIAL, OF(HOST),
+     .before = other_has_no_memory,
+     FAILS(-ENOMEM, "rail 1 (nic1): ", ASKED " nic0.reg nic1.reg nic0.dereg")},
+    {"a partial group, of which a NIC has no room", PARTIAL, OF(HOST), .before = other_has_no_room,
+     FAILS(-ENOSPC, "rail 1 (nic1): ", ASKED " nic0.reg nic1.reg nic0.dereg")},
 };
 
 /* What the caller says is compared with what the runtimes say; what cannot be is refused first. */
@@ -174,8 +254,6 @@ static int reg_as(const struct args *args, struct hmreg_mr **mr)
                                        args->flags, mr, NULL);
 }
 
-static struct hmreg_mr *registered;
-
 static void close_registered(void)
 {
     assert_ok(hmreg_mr_close(registered));
@@ -192,7 +270,7 @@ static int reg(const struct row *row)
         assert_ptr_equal(registered, UNTOUCHED);
         return rc;
     }
-    assert_int_equal(hmreg_mr_key(registered), args->claims ? 0 : 5);
+    assert_int_equal(table_key(registered), args->claims ? 0 : 5);
     assert_int_equal(test_info_of(registered).path, row->value);
     test_after(close_registered);
     return 0;
