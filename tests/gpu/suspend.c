@@ -245,35 +245,6 @@ TEST(without_suspend__memory_is_held)
     fixture.memory = gpu.alloc(0, HMREG_MEM_DEVICE, LEN);
 }
 
-TEST(suspend__touches__only_regions_of_the_range)
-{
-    struct hmreg_mr *first, *across, *last;
-    uint64_t key;
-
-    open_fixture();
-    first = reg(0, 100);
-    across = get(4000, 200);
-    last = reg(8192, 100);
-    key = hmreg_mr_key(last);
-    assert_ok(hmreg_suspend(fixture.lib, at(fixture.memory), 4096));
-    assert_ok(hmreg_suspend(fixture.lib, at(fixture.memory + 4096), 4096));
-    expect_asleep(first);
-    expect_asleep(across);
-    assert_int_equal(hmreg_mr_key(last), key);
-    hmreg_mr_put(get(8192, 50));
-    assert_fails(hmreg_resume(fixture.lib, at(fixture.memory), 4095, NULL), -ENOENT,
-                 "hmreg_suspend()");
-    assert_ok(hmreg_resume(fixture.lib, at(fixture.memory), 4096, NULL));
-    assert_int_not_equal(hmreg_mr_key(first), HMREG_KEY_NOTAVAIL);
-    expect_asleep(across);
-    assert_ok(hmreg_resume(fixture.lib, at(fixture.memory + 4096), 4096, NULL));
-    assert_int_not_equal(hmreg_mr_key(across), HMREG_KEY_NOTAVAIL);
-    assert_int_equal(hmreg_mr_key(last), key);
-    hmreg_mr_put(across);
-    assert_ok(hmreg_mr_close(first));
-    assert_ok(hmreg_mr_close(last));
-}
-
 TEST(suspended__closed_and_put__not_resumed)
 {
     struct hmreg_mr *explicit, *held;

@@ -71,6 +71,19 @@ static void is_the_devices_error(void)
     assert_string_equal(hmreg_last_error()->source, "verbs");
 }
 
+static int reg_ranges(size_t count, size_t len)
+{
+    struct iovec iov[2] = {{world.host, len}, {world.host + 2 * LEN, len}};
+    struct hmreg_mr *mr = NULL;
+    int rc;
+
+    fake_verbs.regs = 0;
+    rc = hmreg_mr_regv(world.domain, iov, count, HMREG_SEND, 0, 0, 0, &mr, NULL);
+    assert_int_equal(fake_verbs.regs, 0);
+    assert_null(mr);
+    return rc;
+}
+
 static void is_described(void)
 {
     struct hmreg_domain_info info = test_domain_info(world.domain);
@@ -83,6 +96,9 @@ static void is_described(void)
     assert_int_equal(info.key_size, 4);
     assert_int_equal(info.iov_limit, 1);
     assert_int_equal(info.max_len, 1u << 30);
+    /* The device is not asked for more. */
+    assert_int_equal(reg_ranges(2, LEN), -EINVAL);
+    assert_int_equal(reg_ranges(1, (1u << 30) + 1), -EMSGSIZE);
 }
 
 static const struct row rows[] = {

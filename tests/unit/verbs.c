@@ -171,18 +171,6 @@ TEST(token__names_virtual_addresses_and_the_rkey)
 
 /* ---- argument checks -------------------------------------------------------------------- */
 
-TEST(reg__longer_than_the_device_takes__msgsize)
-{
-    struct hmreg_mr *mr = (void *)1;
-
-    open_fixture();
-    assert_fails(
-        hmreg_mr_reg(fixture.domain, memory, (1u << 30) + 1, HMREG_SEND, 0, 0, 0, &mr, NULL),
-        -EMSGSIZE, "1073741824 bytes");
-    assert_ptr_equal(mr, (void *)1);
-    assert_int_equal(fake_verbs.regs, 0);
-}
-
 TEST(get__longer_than_the_device_takes__parts_only_if_taken)
 {
     struct hmreg_domain_config parts = {.size = sizeof(parts), .flags = HMREG_DOMAIN_PARTS};
@@ -204,17 +192,6 @@ TEST(get__longer_than_the_device_takes__parts_only_if_taken)
     assert_non_null(piece.native);
     hmreg_mr_put(mr);
     assert_ok(hmreg_domain_close(domain));
-}
-
-TEST(regv__two_ranges__inval)
-{
-    struct iovec iov[2] = {{memory, 16}, {memory + 64, 16}};
-    struct hmreg_mr *mr = (void *)1;
-
-    open_fixture();
-    assert_fails(hmreg_mr_regv(fixture.domain, iov, 2, HMREG_SEND, 0, 0, 0, &mr, NULL), -EINVAL,
-                 "takes 1 to 1 ranges");
-    assert_int_equal(fake_verbs.regs, 0);
 }
 
 TEST(reg__unmapped__efault_before_the_device_is_asked)
