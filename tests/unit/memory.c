@@ -217,7 +217,7 @@ TEST(alloc__bad_arguments__refused_and_output_stays)
     assert_fails(hmreg_mem_alloc(lib, HMREG_IFACE_CUDA, 2, 2, 8, &out), -ENODEV, "no device 2");
     assert_fails(hmreg_mem_alloc(lib, HMREG_IFACE_CUDA, -1, 2, 8, &out), -ENODEV, "no device -1");
     for (int kind = HMREG_MEM_HOST_PINNED; kind <= HMREG_MEM_MANAGED; kind++)
-        assert_fails(hmreg_mem_alloc(lib, 0, -1, kind, 8, &out), -EOPNOTSUPP, "kind host only");
+        assert_fails(hmreg_mem_alloc(lib, 0, -1, kind, 8, &out), -EOPNOTSUPP, "only the kind host");
     assert_fails(hmreg_mem_alloc(lib, 0, -1, 0, SIZE_MAX, &out), -ENOMEM, "not available");
     assert_fails(hmreg_mem_alloc(lib, 0, -1, 0, SIZE_MAX / 2, &out), -ENOMEM, "not available");
     vendors[HMREG_IFACE_ZE].alloc_code = -ENOMEM;

@@ -118,7 +118,7 @@ TEST(kind__piece_of_a_pool__refused_with_the_remedy)
         fixture = begin();
         addr = app_alloc(&fixture.app, fixture.app.devices[0], 1000);
         kind = device_kind(addr, 1000);
-        refuse(&kind, -EPROTO, "does not say where in it that lies");
+        refuse(&kind, -EPROTO, "does not report its offset there");
         kind_check(fixture.lib, &kind);
         app_free(&fixture.app, addr);
         test_finish();
@@ -522,7 +522,7 @@ TEST(kind__mapping_of_a_part_of_the_memory__refused)
 
         map_part(&reserved, i, 2 * MIB, i * MIB);
         kind = device_kind(reserved.addr + i * MIB, MIB);
-        refuse(&kind, -EPROTO, "does not say where in it that lies");
+        refuse(&kind, -EPROTO, "does not report its offset there");
         kind_check(fixture.lib, &kind);
     }
     reserved_end(&reserved);
