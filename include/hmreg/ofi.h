@@ -45,7 +45,7 @@ extern "C" {
  *
  * -EINVAL: lib, domain, info or out is NULL, domain is not a domain, or info lacks its fabric or
  * domain attributes. -HMREG_EBADFLAGS: config->flags. -EOPNOTSUPP: an mr_mode that hmreg does not
- * know, which the text names; or HMREG_OFI_ASYNC with libfabric 2. -ENOMEM.
+ * know (the text names it), or HMREG_OFI_ASYNC with libfabric 2. -ENOMEM.
  */
 int hmreg_domain_open_ofi(struct hmreg *lib, struct fid_domain *domain, const struct fi_info *info,
                           const struct hmreg_domain_config *config, struct hmreg_domain **out);

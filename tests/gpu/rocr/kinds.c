@@ -380,7 +380,7 @@ TEST(kind__mapping_of_a_part_of_the_memory__ends_with_the_mapping)
     map_piece(0, MIB, 2 * MIB);
     kind = vmem_kind(reserved.addr + 5, MIB - 5);
     kind_check(lib, &kind);
-    assert_fails(hmreg_query(lib, reserved.addr, MIB + 1, &info), -ERANGE, "leaves");
+    assert_fails(hmreg_query(lib, reserved.addr, MIB + 1, &info), -ERANGE, "beyond its allocation");
 }
 
 static struct kind several(size_t from, size_t to, unsigned count)
@@ -418,7 +418,7 @@ TEST(kind__mappings_with_a_hole__erange)
     reserve(RESERVED);
     map_piece(0, MIB, MIB);
     map_piece(2 * MIB, MIB, MIB);
-    assert_fails(hmreg_query(lib, reserved.addr, 3 * MIB, &info), -ERANGE, "leaves");
+    assert_fails(hmreg_query(lib, reserved.addr, 3 * MIB, &info), -ERANGE, "beyond its allocation");
     assert_fails(hmreg_query(lib, reserved.addr + MIB, 10, &info), -EFAULT, "only reserved");
 }
 

@@ -468,7 +468,7 @@ TEST(kind__mappings_with_a_hole__erange)
 
     map_one(&reserved, 0);
     map_one(&reserved, 2);
-    assert_fails(hmreg_query(fixture.lib, addr, 3 * MIB, &info), -ERANGE, "leaves");
+    assert_fails(hmreg_query(fixture.lib, addr, 3 * MIB, &info), -ERANGE, "beyond its allocation");
     map_one(&reserved, 1);
     assert_ok(hmreg_query(fixture.lib, addr, 3 * MIB, &info));
     assert_int_equal(info.segments, 3);
@@ -506,7 +506,7 @@ TEST(kind__mappings_of_two_reservations__erange)
     map_one(&first, 3);
     map_one(&second, 0);
     assert_fails(hmreg_query(fixture.lib, (void *)(uintptr_t)(second.addr - 1), 2, &info), -ERANGE,
-                 "leaves");
+                 "beyond its allocation");
     reserved_end(&first);
     reserved_end(&second);
 }
