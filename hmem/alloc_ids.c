@@ -184,8 +184,8 @@ void alloc_ids_end(struct alloc_id *slot)
 
 /* ---- the end ------------------------------------------------------------------------- */
 
-/* A callback that was in flight when it was deregistered may run later and end another
- * allocation's id: that costs a cache miss and never causes a stale hit. */
+/* A callback that was in flight when it was deregistered may run later and end another allocation's
+ * id: that costs a cache miss and never causes a stale hit. */
 void alloc_ids_forget(struct alloc_ids *table, void (*revoke)(void *arg, uint64_t base), void *arg)
 {
     free(table->index);

@@ -167,7 +167,7 @@ static void judge_all(struct hook_set *set)
     for (unsigned i = 0; i < count; i++)
         judge(set, i);
     if (set->overflow)
-        hook_set_refuse(set, ALL_KINDS, "too many functions end memory");
+        hook_set_refuse(set, ALL_KINDS, "too many functions free memory");
 }
 
 void hook_set_try(struct hook_set *set, unsigned kinds)

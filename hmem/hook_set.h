@@ -24,7 +24,7 @@ struct hook_set {
                           const unsigned long arguments[4]);
     /* in: called when calls may have been missed: reports all watched memory. */
     void (*missed)(struct hook_set *set);
-    unsigned ends_all; /* in: `ends` of an address that two functions share */
+    unsigned ends_all; /* in: the `ends` of an address that two functions share */
 
     atomic_uint reported; /* kinds */
     /* The first reason for each kind that is not reported; it stays. Written before the kind leaves
@@ -39,7 +39,7 @@ struct hook_set {
  * hold (a get in a constructor). False, recorded: another thread has it, and no set has changed. */
 bool hook_sets_lock(void);
 void hook_sets_unlock(void);
-#define HOOK_SETS_BUSY "another thread is just hooking the functions that end it"
+#define HOOK_SETS_BUSY "another thread is hooking the functions that free it right now"
 
 /* Caller holds the lock, unless it says otherwise: */
 

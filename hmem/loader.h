@@ -37,8 +37,8 @@ struct loader_symbol {
 int loader_open(const char *vendor, const char *soname, const struct loader_symbol *symbols,
                 size_t count, void *table, void **handle, char *path, size_t path_size);
 
-/* The two functions below read the dynamic linker's list. fork(2) waits for them, so that no child
- * inherits the lock that the linker takes for it; and they wait for no thread that is in dlopen(3),
+/* The two functions below read the dynamic linker's list. fork(2) waits for them, so no child
+ * inherits the lock that the linker takes for it. They wait for no thread that is in dlopen(3),
  * whose constructors may fork. A child made without fork(2) while a thread of its parent read the
  * list never reads it: no runtime starts there. */
 

@@ -136,7 +136,7 @@ static int fail_copy(const char *what, uint64_t addr)
         return hmreg_fail_os(errno, "the pipe through which hmreg copies host memory failed");
     return hmreg_fail(-EFAULT,
                       "the memory at %#" PRIx64
-                      " cannot be %s: its mapping has no memory, as behind the end of a file",
+                      " cannot be %s: no page is behind its mapping, as beyond the end of a file",
                       addr, what);
 }
 
@@ -183,7 +183,7 @@ static int alloc(struct hmem *self, int index, enum hmreg_mem_kind kind, size_t 
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
     if (kind != HMREG_MEM_HOST)
-        return hmreg_fail(-EOPNOTSUPP, "system memory has the kind host only, not %s",
+        return hmreg_fail(-EOPNOTSUPP, "system memory has only the kind host, not %s",
                           hmreg_mem_kind_name(kind));
     if (len > SIZE_MAX - page || posix_memalign(&made, page, len))
         return hmreg_fail(-ENOMEM, "%zu bytes of host memory are not available", len);

@@ -129,8 +129,8 @@ int vendor_result(struct hmem *self, int rc, uint64_t addr)
 {
     if (rc == -HMEM_NOT_MINE)
         return hmreg_fail(-EFAULT,
-                          "%#" PRIx64 " is no memory of %s any more: it was freed, or its context "
-                          "was reset",
+                          "%#" PRIx64
+                          " is no longer memory of %s: it was freed, or its context was reset",
                           addr, self->vendor->name);
     if (rc == -ESHUTDOWN)
         return hmreg_fail_vendor(-ENODEV, self->vendor->source, self->vendor->shut_down, NULL,
@@ -143,7 +143,7 @@ int vendor_check_contains(struct hmem *self, uint64_t addr, uint64_t base, size_
     if (addr >= base && addr - base < len)
         return 0;
     return hmreg_fail(-EIO,
-                      "%s says that %#" PRIx64 " lies in %zu bytes at %#" PRIx64
+                      "%s reports that %#" PRIx64 " lies in %zu bytes at %#" PRIx64
                       ", which do not contain it",
                       self->vendor->name, addr, len, base);
 }
@@ -151,7 +151,7 @@ int vendor_check_contains(struct hmem *self, uint64_t addr, uint64_t base, size_
 int vendor_fail_leaves(uint64_t addr, size_t len, uint64_t end, const char *why)
 {
     return hmreg_fail(-ERANGE,
-                      "the range of %zu bytes at %#" PRIx64 " leaves its allocation at %#" PRIx64
-                      ", after %" PRIu64 " bytes: %s",
+                      "the range of %zu bytes at %#" PRIx64
+                      " extends beyond its allocation at %#" PRIx64 ", after %" PRIu64 " bytes: %s",
                       len, addr, end, end - addr, why);
 }

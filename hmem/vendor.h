@@ -43,7 +43,7 @@ struct hmem {
     atomic_bool shut_down; /* the runtime must not be called again */
 };
 
-/* Loads the library for the life of the process, and finds its functions. */
+/* Loads the library, which is never unloaded, and finds its functions. */
 int vendor_load_library(const struct vendor *vendor);
 int vendor_load(const struct vendor *vendor, struct hmem **out);
 void vendor_unload(struct hmem *self);

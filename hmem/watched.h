@@ -32,7 +32,7 @@ struct watched_extent {
 
 /* Watches the allocation [start, end). False: it may be being freed, and is not watched; the reason
  * is WATCHED_NOT. */
-#define WATCHED_NOT "it was being freed while it was registered"
+#define WATCHED_NOT "it was being freed during the registration"
 bool watched_add(struct watched *watched, uint64_t start, uint64_t end);
 /* Watches virtual memory: mapped pieces, which are unmapped by range. */
 void watched_add_virtual(struct watched *watched, uint64_t start, uint64_t end);
@@ -46,7 +46,7 @@ struct watched_extent watched_all_virtual(const struct watched *watched);
 /* Reports the range to hmem_ended(), unless it is empty. */
 void watched_report(struct watched_extent ended);
 /* Call before and after the call that frees the allocation at addr. A watched allocation is
- * reported before the call only: the address may be another allocation's before the call returns,
+ * reported only before the call: the address may be another allocation's before the call returns,
  * and a report would end that one's regions. So none can be watched there meanwhile. An allocation
  * whose call failed still exists and stays watched. */
 struct watched_extent watched_begin_free(struct watched *watched, uint64_t addr);

@@ -37,7 +37,7 @@ void engine_flush(const void *object);
 /* Calls engine_flush() for all objects of a parent. */
 void engine_flush_children(const void *parent);
 
-/* The program gave the object up, but the object exists on, and another may get its address. A
+/* The program gave the object up, but the object still exists, and another may get its address. A
  * domain that engine_flush() could not close is closed with its parent. */
 void engine_detach(const void *object);
 

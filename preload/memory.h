@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Finds iface and device of the memory. failure: the error of its registration, or 0. It is host
+/* Finds the memory's iface and device. failure: the error of its registration, or 0. It is host
  * memory (iface 0, device -1) if the process has no started runtime, or if every runtime disowns
  * the address and it is mapped. Returns false and sets nothing if the owner is unknown: a runtime
  * did not answer or is in another namespace (dlmopen(3)); nothing is mapped at the address; or the

@@ -258,7 +258,7 @@ static uint64_t range_tag(const struct record_call *call)
     return tag > TAG_BUSY ? tag : TAG_BUSY + 1;
 }
 
-/* When all elements are taken, a range that was registered once makes room. The tag's bits choose
+/* When all elements are taken, a range that was registered once is replaced. The tag's bits choose
  * it: the oldest is unknown.
  */
 static void count_range(struct record_layout *file, const struct record_call *call, uint64_t row)

@@ -109,8 +109,8 @@ struct record_dereg {
 void record_dereg_begin(const void *handle, struct record_dereg *end);
 void record_dereg_done(const struct record_dereg *end, int error, uint64_t ns);
 
-/* Puts the region back after a call that changed nothing and has its own count, such as a failed
- * reregistration. */
+/* Puts the region back after a call that changed nothing and is counted separately, such as a
+ * failed reregistration. */
 void record_dereg_cancel(const struct record_dereg *end);
 
 /* A call was passed on unchanged although the mode asked for more. slug: a stable name of the

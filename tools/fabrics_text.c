@@ -169,8 +169,8 @@ static const char *cell_path(const json_t *path, char buf[CELL], json_t *notes)
 static const char *cell_mapped(const json_t *memory, char buf[CELL], json_t *notes)
 {
     const json_t *path = json_object_get(json_object_get(memory, "paths"), "mapped");
-    const char *words = "hmreg verify tries whether this device's dmabufs can be mapped for the "
-                        "CPU; NVIDIA's driver refuses on most machines";
+    const char *words = "hmreg verify tests whether the CPU can map this device's dmabufs; "
+                        "NVIDIA's driver refuses on most machines";
 
     if (!path || !doc_is(path, "usable") || doc_is(memory, "simulated"))
         return path ? cell_path(path, buf, notes) : "-";
@@ -233,7 +233,7 @@ static void print_memory(const json_t *lines)
     json_t *rows = doc_array();
     const json_t *line;
 
-    print_heading("Memory each fabric can register, by path");
+    print_heading("Memory that each fabric can register, by path");
     doc_each(line, lines)
         add_memory(rows, line);
     print_rows(columns, rows);

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Reads one character in UTF-8. Returns the number of its bytes; 0: they are not of one, because
- * they end too early, are longer than need be, or no character has this number. */
+/* Reads one character in UTF-8. Returns the number of its bytes; 0: they are no character, because
+ * they end too early, are longer than needed, or no character has this number. */
 static size_t read_character(const char *text, uint32_t *out)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};

@@ -31,8 +31,8 @@ static void print_unreported(const json_t *runtime)
     if (!*unreported)
         return;
     snprintf(text, sizeof(text),
-             "%s: some memory may be freed unreported, so that each cache hit on it asks the "
-             "runtime, or it is not cached: %s.",
+             "%s: some of its memory may be freed unreported; hits on such memory ask the runtime, "
+             "or it is not cached: %s.",
              doc_words(runtime, "iface"), unreported);
     print_paragraph("", "%s", text);
 }
@@ -101,7 +101,7 @@ static void print_libraries(const json_t *document)
 static const char *cell_userfaultfd(const json_t *userfaultfd, char buf[CELL], json_t *notes)
 {
     if (doc_is(userfaultfd, "available"))
-        return "available: changes of host memory are noticed";
+        return "available: it detects changes of host memory";
     snprintf(buf, CELL, "no: %s", doc_words(json_object_get(userfaultfd, "error"), "text"));
     return buf;
 }
@@ -136,7 +136,7 @@ static void print_environment(const json_t *document)
     const json_t *environment = json_object_get(document, "environment");
 
     if (json_object_size(environment))
-        print_heading("Environment that is honoured");
+        print_heading("Environment variables that hmreg reads");
     print_object("variable", "value", environment);
 }
 

@@ -80,7 +80,7 @@ void loop_fill(char *bytes, size_t len, unsigned seed);
 int loop_compare(const char *found, size_t len, unsigned seed, const char *what,
                  struct loop_why *why);
 
-/* A key for a region of the domain, where its users choose them; else 0. A process that reaches the
+/* A key for a region of the domain, if its users choose keys; else 0. A process that reaches the
  * endpoint and guesses the key could write to the region. */
 int loop_choose_key(struct hmreg_domain *domain, uint64_t *key, struct loop_why *why);
 

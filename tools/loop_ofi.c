@@ -64,7 +64,7 @@ static int connect_to(struct loop *loop, const struct loop_address *peer, struct
     if (rc)
         return rc;
     if (peer->size != own.size)
-        return loop_fail(why, "its peer has an address of another kind");
+        return loop_fail(why, "its peer has another kind of address");
     rc = fi_av_insert(loop->av, peer->bytes, 1, &loop->peer, 0, NULL);
     rc = rc == 1 ? 0 : rc < 0 ? rc : -FI_EADDRNOTAVAIL;
     return rc ? loop_fail(why, "its peer's address was refused: %s", fi_strerror(-rc)) : 0;
@@ -95,8 +95,8 @@ static int open_loop(const struct fabric *fabric, struct hmreg_domain *domain, s
     int rc;
 
     if (info->ep_attr->type != FI_EP_RDM)
-        return loop_fail(why, "it has no reliable datagram endpoints, and so none that could "
-                              "reach itself without a connection");
+        return loop_fail(why, "it has no reliable datagram endpoints, which could reach themselves "
+                              "without a connection");
     wanted = wanted_info(info);
     loop = calloc(1, sizeof(*loop));
     rc = wanted && loop ? open_endpoint(loop, fabric->native, wanted) : -FI_ENOMEM;
@@ -158,7 +158,7 @@ static int move(struct loop *loop, const struct loop_move *move, struct loop_why
     if (posted == -FI_EAGAIN)
         return loop_fail_as(why, LOOP_TIMED_OUT, "it has no connection after %d s", LOOP_TIMEOUT);
     if (posted)
-        return loop_fail_as(why, loop_fault_of((int)-posted), "it took no operation: %s",
+        return loop_fail_as(why, loop_fault_of((int)-posted), "it did not accept the operation: %s",
                             fi_strerror((int)-posted));
     while (!rc && !loop_is_over(deadline))
         rc = poll_cq(loop);

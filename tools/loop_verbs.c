@@ -39,7 +39,7 @@ static int find_port(struct loop *loop, struct loop_why *why)
 
     if (loop->device->device->transport_type == IBV_TRANSPORT_IWARP)
         return loop_fail(why, "it is iWARP, whose queue pairs only a connection manager (rdma_cm) "
-                              "connects; libfabric's verbs;ofi_rxm reaches it");
+                              "connects; use libfabric's verbs;ofi_rxm");
     if (ibv_query_device(loop->device, &limits))
         return loop_fail(why, "its limits could not be read");
     for (uint8_t i = 1; i <= limits.phys_port_cnt; i++) {
@@ -155,15 +155,15 @@ static int connect_to(struct loop *loop, const struct loop_address *given, struc
     int rc;
 
     if (given->size != sizeof(peer))
-        return loop_fail(why, "its peer is no RDMA device of libibverbs");
+        return loop_fail(why, "its peer is not an RDMA device of libibverbs");
     memcpy(&peer, given->bytes, sizeof(peer));
     if (peer.layer != loop->attr.link_layer || peer.mtu < IBV_MTU_256 || peer.mtu > IBV_MTU_4096)
-        return loop_fail(why, "its peer is on another kind of link (InfiniBand, Ethernet)");
+        return loop_fail(why, "its peer has another kind of link (InfiniBand, Ethernet)");
     rc = qp_to_init(loop);
     if (rc)
-        return loop_fail(why, "its queue pair took no port: %s", strerror(rc));
+        return loop_fail(why, "its queue pair did not accept the port: %s", strerror(rc));
     rc = qp_to_receive(loop, &peer);
-    /* The kernel looks for the way to a GID, and for the next hop's address. */
+    /* The kernel resolves a GID, and the next hop's address. */
     if (rc == ETIMEDOUT)
         rc = EHOSTUNREACH;
     if (rc)
@@ -218,7 +218,7 @@ static int wait_for(struct loop *loop, struct loop_why *why)
         return loop_fail_as(why, LOOP_TIMED_OUT, "no completion came within %d s", LOOP_TIMEOUT);
     if (wc.status != IBV_WC_SUCCESS)
         return loop_fail_as(why, wc.status == IBV_WC_RETRY_EXC_ERR ? LOOP_TIMED_OUT : LOOP_OTHER,
-                            "the completion says: %s (vendor's error %#x)",
+                            "the completion reports: %s (vendor's error %#x)",
                             ibv_wc_status_str(wc.status), wc.vendor_err);
     return 0;
 }
@@ -238,7 +238,8 @@ static int move(struct loop *loop, const struct loop_move *move, struct loop_why
     wr.wr.rdma.remote_addr = move->addr;
     wr.wr.rdma.rkey = (uint32_t)move->key;
     rc = ibv_post_send(loop->qp, &wr, &bad);
-    return rc ? loop_fail(why, "it took no work request: %s", strerror(rc)) : wait_for(loop, why);
+    return rc ? loop_fail(why, "it did not accept the work request: %s", strerror(rc))
+              : wait_for(loop, why);
 }
 
 const struct loop_ops loop_verbs_ops = {

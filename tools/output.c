@@ -139,7 +139,7 @@ const char *output_refusal(int error)
     case EPERM:
         return "it, or a folder above it, belongs to another user, or other users may write to it";
     case ELOOP:
-        return "it is a symbolic link, or another user could have made one that is above it";
+        return "it is a symbolic link, or another user could have made a link in a folder above it";
     case EMLINK:
         return "it has a second name, a hard link";
     case EINVAL:

@@ -121,7 +121,7 @@ static void add_refusal(json_t *refusals, const char *sentence, const char *name
     json_decref(text);
 }
 
-/* Names no fabric if all say the same. */
+/* Names no fabric if all fabrics say the same. */
 static void add_failures(json_t *failures, json_t *refusals, bool any_plan)
 {
     const char *sentence;
@@ -369,10 +369,10 @@ static void print_text(const json_t *document)
     json_decref(rows);
     if (doc_has(document, "device") && doc_has(document, "memory") &&
         any_is_longer(plans, doc_number(document, "memory")))
-        print_paragraph("", "%s has %s: no range of it is longer.", name, bytes);
+        print_paragraph("", "%s has %s, so no longer range is possible.", name, bytes);
     if (any_would_be_shorter(plans))
         print_paragraph(
-            "", "up to: the range must fit as one region and does not; a range of this size does.");
+            "", "up to: the range must be one region but is too long; a range of this size fits.");
     doc_each(failure, json_object_get(document, "failures"))
         print_paragraph("", "%s", json_string_value(failure));
 }
@@ -414,7 +414,7 @@ static int run(const struct command *self, int argc, char **argv)
 static const struct option_def options[] = {
     FABRICS_OPTION,
     OPTION("iface", "NAME", "memory of this iface: system (host), cuda, rocr, ze", take_iface),
-    OPTION_NUMBER("device", "INDEX", "memory of the iface's device with this index; 0 unless said",
+    OPTION_NUMBER("device", "INDEX", "memory of the iface's device with this index; default 0",
                   offsetof(struct options, device), 0, 4096, OPTIONS_DEVICES),
     OPTION_JSON("JSON instead of tables; its keys are in hmreg-plan(1)"),
     {0},

@@ -75,7 +75,7 @@ static int register_one(struct proof *proof, void *memory, uint64_t access, stru
                                                      : "host memory was not registered");
     }
     if (proof->tie && proof->ops->tie && proof->ops->tie(proof->loop, *out, &why))
-        return end_as(proof, "failed", "a region could not be tied to the endpoint: %s", why.text);
+        return end_as(proof, "failed", "a region could not be bound to the endpoint: %s", why.text);
     return 0;
 }
 
@@ -107,7 +107,7 @@ static int prepare_remote(struct proof *proof)
 
     rc = rc ? rc : hmreg_remote_open(proof->domain, token, size, &proof->remote);
     rc = rc ? rc : hmreg_remote_addr(proof->remote, 0, BYTES, &proof->addr, &proof->key);
-    return rc ? failed(proof, "the region's token did not open") : 0;
+    return rc ? failed(proof, "the region's token could not be opened") : 0;
 }
 
 static int prepare(struct proof *proof, enum hmreg_iface iface, int device)
@@ -177,8 +177,8 @@ static int transfer(struct proof *proof, bool write)
     return end_as(proof, "failed", "the RMA %s: %s", write ? "write" : "read", why.text);
 }
 
-/* After a write's completion the bytes may still be on their way, unseen by the device's own
- * copies. By the ordering of PCI Express a read pushes them there. */
+/* After a write's completion the bytes may still be on their way, where the device's own copies do
+ * not see them. By the ordering of PCI Express a read pushes them there. */
 static int prove_write(struct proof *proof)
 {
     char *found = proof->host + BYTES;

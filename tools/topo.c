@@ -160,10 +160,10 @@ const struct command command_topo = {
     .name = "topo",
     .summary = "show the NICs nearest to each GPU, and all distances",
     .description =
-        "Lists the NICs nearest to each device and NUMA node; then where each device of a\n"
-        "GPU runtime and each RDMA device is in the PCI tree; and a matrix of how far\n"
-        "they are from each other, in the words of nvidia-smi topo. Near is fast;\n"
-        "whether a pair works at all, hmreg doctor proves.\n",
+        "Lists the NICs nearest to each device and NUMA node; then where each device of\n"
+        "a GPU runtime and each RDMA device is in the PCI tree; and a matrix of how far\n"
+        "they are from each other, in the words of nvidia-smi topo. hmreg doctor proves\n"
+        "whether a pair works at all.\n",
     .examples = "  hmreg topo\n"
                 "  hmreg topo --json | jq '.topology.distances[]'\n",
     .failed = "the library could not be opened",

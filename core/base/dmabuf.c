@@ -18,7 +18,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* Before Linux 5.3 a dmabuf has no inode of its own, and fstat(2) no length. */
+/* Before Linux 5.3 dmabufs share an inode, and fstat(2) returns no length. */
 static int64_t length_of(int fd, const struct stat *about)
 {
     if (S_ISREG(about->st_mode) || about->st_size)
@@ -82,8 +82,9 @@ int dmabuf_take(int fd, uint64_t offset, size_t len, struct hmreg_dmabuf *out)
     size = dmabuf_length(fd);
     if (size < 0 || offset > (uint64_t)size || len > (uint64_t)size - offset)
         rc = hmreg_fail(-EPROTO,
-                        "the dmabuf descriptor has %" PRId64 " bytes, and the range of %zu bytes "
-                        "is said to be at %" PRIu64 " in it, up to %" PRIu64,
+                        "the dmabuf descriptor has %" PRId64
+                        " bytes, and the range of %zu bytes at %" PRIu64
+                        " would end beyond them, at %" PRIu64,
                         size, len, offset, offset + len);
     else if (fcntl(fd, F_SETFD, FD_CLOEXEC))
         rc = hmreg_fail_os(errno, "the dmabuf descriptor %d cannot be made close-on-exec", fd);

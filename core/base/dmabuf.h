@@ -28,7 +28,7 @@ bool dmabuf_look(int fd, struct dmabuf_file *out);
 /* A duplicate of a descriptor that the vendor keeps, close-on-exec; or a system call's error. */
 int dmabuf_duplicate(int fd);
 
-/* Takes over the descriptor fd for the range at offset: makes it close-on-exec, fills *out, or
+/* Takes over the descriptor fd for the range at offset: makes it close-on-exec and fills *out, or
  * closes it. -EPROTO: the dmabuf does not cover the range, so a peer could reach foreign memory; or
  * a system call's error. */
 int dmabuf_take(int fd, uint64_t offset, size_t len, struct hmreg_dmabuf *out);

@@ -32,7 +32,7 @@
 #undef hmreg_refuse
 
 #define KEPT                                                                                       \
-    8 /* the errors that are kept, at most: the last one, and one of each of 7 nested guards       \
+    8 /* the most errors that are kept: the last one, and one for each of 7 nested guards          \
        */
 
 /* A thread's errors: number n in slot n % KEPT. */
@@ -53,7 +53,7 @@ static _Thread_local struct {
 
 /* ---- sentences -------------------------------------------------------------------------- */
 
-#define SENTENCE 2048 /* longer text is cut: callers bound their words */
+#define SENTENCE 2048 /* longer text is cut: callers limit the length of their words */
 #define GAP      " ... "
 
 void text_write_args(char *text, size_t size, const char *format, va_list args)
@@ -152,8 +152,8 @@ static const struct hmreg_error *unkept(void)
     static const struct hmreg_error bare = {
         .code = -EPERM,
         .source = "hmreg",
-        .text = "this process was forked without fork handlers (_Fork, clone), and must open its "
-                "own hmreg; no other error is kept until then"};
+        .text = "a fork without fork handlers (_Fork, clone) made this process: it must open its "
+                "own hmreg; until then no other error is kept"};
 
     return process_is_bare() ? &bare : &lost;
 }
@@ -267,13 +267,13 @@ static bool is_unchanged(const struct hmreg_error_guard *guard)
     return thread.last == guard->before && thread.unkept == guard->unkept;
 }
 
-/* A thread that ends may have freed its errors meanwhile: then restore "no error". */
+/* A thread that ends may have freed its errors meanwhile: then restores "no error". */
 static OUT_OF_LINE void restore(const struct hmreg_error_guard *guard)
 {
     const struct errors *errors = find(false);
 
     if (guard->before && errors && errors->slots[guard->before % KEPT].number > guard->before)
-        return; /* too many guards within this one have kept theirs */
+        return; /* more guards are nested in this one than errors are kept */
     thread.last = guard->before;
     thread.unkept = guard->unkept;
 }

@@ -51,11 +51,11 @@ void hmreg_error_restore(const struct hmreg_error *saved);
 int hmreg_fail_at(int code, const char *place, ...) __attribute__((format(printf, 2, 3)));
 
 /* Writes a sentence; the old text may be an argument. All texts of errors and reasons are written
- * by it. A sentence names first its place (element, rail, way), then the fact, then the remedy. A
- * sentence that is longer than `size` loses its middle: the first quarter, " ... ", and as much of
- * the end as fits remain. The sizes in hmreg.h hold each of ours: a reason with its rail and way,
- * and an error with a whole reason and the words before it ("mrs[3]: rail 1 (mlx5_1): no path to
- * ..."). */
+ * by it. The order in a sentence: its place (element, rail, way), the fact, the remedy. A sentence
+ * that is longer than `size` loses its middle: the first quarter, " ... ", and as much of the end
+ * as fits remain. The sizes in hmreg.h hold each text of the library: a reason with its rail and
+ * way, and an error with a whole reason and the words before it ("mrs[3]: rail 1 (mlx5_1): no path
+ * to ..."). */
 void text_write(char *text, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void text_write_args(char *text, size_t size, const char *format, va_list args)

@@ -220,21 +220,19 @@ static bool has_no_pages(const struct look *look)
 
     if (begins(mapping->name, "anon_inode:[perf_event]"))
         return say(look,
-                   "%#" PRIx64
-                   " is in a ring of perf_event_open(2), which the kernel does not pin: "
+                   "%#" PRIx64 " is in a ring of perf_event_open(2): the kernel does not pin it; "
                    "copy it to other memory",
                    look->from);
     if (begins(mapping->name, "/secretmem"))
-        return say(look,
-                   "%#" PRIx64
-                   " is secret memory (memfd_secret), which the kernel pins for no device: "
-                   "use other memory",
-                   look->from);
+        return say(
+            look,
+            "%#" PRIx64
+            " is secret memory (memfd_secret): the kernel pins it for no device; use other memory",
+            look->from);
     if (has_flag(mapping, "io") || has_flag(mapping, "pf"))
         return say(look,
-                   "%#" PRIx64
-                   " is a device's memory (a PCI BAR, VM_PFNMAP), without pages to pin: "
-                   "register a dmabuf of it, if its driver exports one",
+                   "%#" PRIx64 " is a device's memory (a PCI BAR, VM_PFNMAP) and has no pages to "
+                   "pin: register a dmabuf of it, if its driver exports one",
                    look->from);
     return false;
 }
@@ -246,19 +244,19 @@ static bool lacks_right(const struct look *look)
     if (!mapping->readable && !mapping->writable)
         return say(look, "%#" PRIx64 " is mapped without rights (PROT_NONE)", look->from);
     if (look->written && !mapping->writable)
-        return say(look, "%#" PRIx64 " is mapped read-only, and the access is for writing",
+        return say(look, "%#" PRIx64 " is mapped read-only, but the access includes writing",
                    look->from);
     if (!look->written && mapping->shared && !mapping->writable && look->kernel &&
         look->kernel < KERNEL(6, 2))
         return say(look,
-                   "%#" PRIx64 " is mapped shared and read-only, and a kernel before 6.2 pins for "
-                   "writing: map it writable, or private",
+                   "%#" PRIx64 " is mapped shared and read-only, and before Linux 6.2 the kernel "
+                   "pins for writing: map it writable, or private",
                    look->from);
     return false;
 }
 
-/* Since Linux 6.5 the kernel pins no page for long and for writing that a file system writes
- * back. */
+/* Since Linux 6.5 the kernel does not pin pages for long and for writing if a file system writes
+ * them back. */
 static bool is_written_back(const struct look *look)
 {
     const struct mapping *mapping = &look->mapping;
@@ -270,9 +268,8 @@ static bool is_written_back(const struct look *look)
     if (!*type || is_in_memory(type))
         return false;
     return say(look,
-               "%#" PRIx64
-               " is in a shared mapping of a file on %s, and kernels since 6.5 pin such "
-               "for reading only: use tmpfs, or private memory",
+               "%#" PRIx64 " is in a shared mapping of a file on %s; since Linux 6.5 the kernel "
+               "pins such pages for reading only: use tmpfs, or private memory",
                look->from, type);
 }
 
@@ -345,7 +342,7 @@ static bool no_huge_page(const struct look *look, uint64_t at)
     if (free > reserved)
         return say(look,
                    "no huge page of %" PRIu64 " KiB for %#" PRIx64 ", though %" PRIu64
-                   " are free: see its cgroup's limit, mount's size and NUMA policy",
+                   " are free: look at its cgroup's limit, its mount's size and the NUMA policy",
                    size, at, free - reserved);
     return say(look,
                "no huge page of %" PRIu64 " KiB is left for %#" PRIx64
@@ -353,7 +350,7 @@ static bool no_huge_page(const struct look *look, uint64_t at)
                size, at);
 }
 
-/* A page that the kernel could not get. */
+/* A page that the kernel could not provide. */
 static bool is_absent(struct look *look)
 {
     bool huge = has_flag(&look->mapping, "ht") && look->mapping.page_kib;
@@ -366,8 +363,8 @@ static bool is_absent(struct look *look)
         return false;
     if (look->corrupted && (huge ? has_entry(at) : (entry & PAGEMAP_SWAPPED) != 0))
         return say(look,
-                   "the page at %#" PRIx64 " is poisoned after an error of the machine's memory: "
-                   "map another in its place, and see dmesg",
+                   "the page at %#" PRIx64 " is poisoned after a memory error of the machine: map "
+                   "another page there; dmesg says more",
                    at);
     if (entry & PAGEMAP_SWAPPED)
         return false;
@@ -395,7 +392,7 @@ static bool judge(struct look *look)
     if (is_absent(look))
         return true;
     return is_short && say(look,
-                           "%#" PRIx64 " is beyond the end of the file that is mapped, of %" PRIu64
+                           "%#" PRIx64 " is beyond the end of the mapped file, which has %" PRIu64
                            " bytes: extend it (ftruncate), or register less",
                            end > look->from ? end : look->from, (uint64_t)file.st_size);
 }

@@ -32,7 +32,7 @@ static bool before(const struct itree_node *a, const struct itree_node *b)
 }
 
 /* A hash of the place. With all odd strides below 6,000 between neighbours by address, 16,384 nodes
- * are 17.6 levels deep on average, at most 53, as with better hashes, which cost more. */
+ * are 17.6 levels deep on average and at most 53. Better hashes do as well, but cost more. */
 static uint32_t priority(uint32_t place)
 {
     return (place ^ place >> 12) * 0x9e3779b1u;
@@ -52,7 +52,7 @@ static void update(const struct itree *tree, struct itree_node *node)
         node->last = right;
 }
 
-/* A subtree lost the nodes of the subtree `lost`: its last node may be one of them. */
+/* A subtree lost the nodes of the subtree `lost`, perhaps its own last node too. */
 static void update_without(const struct itree *tree, struct itree_node *node, uint32_t lost)
 {
     if (last_of(tree, lost) >= node->last)
@@ -124,8 +124,8 @@ static uint32_t remove_below(const struct itree *tree, uint32_t root, const stru
     return root;
 }
 
-/* A subtree that ends after the node does so also without it. So the loop only descends, and
- * remove_below() updates `last` from the first subtree that does not. */
+/* If a subtree ends after the node, it does so also without the node. So the loop only descends;
+ * remove_below() updates `last`, beginning at the first subtree that does not. */
 void itree_remove(struct itree *tree, struct itree_node *node)
 {
     struct itree_node *above = node_at(tree, tree->root);
@@ -198,8 +198,8 @@ static struct itree_node *next(const struct itree *tree, uint32_t root,
     return next(tree, node->right, previous, latest_start, earliest_end);
 }
 
-/* itree_next() from the start, without backtracking: a left subtree that ends late enough contains
- * the first node that does; if that node starts too late, so do all nodes after it. */
+/* itree_next() from the start, without backtracking. If a left subtree ends late enough, it
+ * contains the first node that does. If that node starts too late, so do all nodes after it. */
 static struct itree_node *first(const struct itree *tree, uint64_t latest_start,
                                 uint64_t earliest_end)
 {

@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The bits of a number that differ between lives of one process. */
+/* The bits of a number that differ between incarnations of one process. */
 #define OWN_BITS ((UINT64_C(1) << 40) - 1)
 
 #define STAT    "/proc/self/stat"
@@ -32,7 +32,7 @@
 /* All zero: the lock is free, and the process has not drawn a number. */
 struct life {
     _Atomic uint64_t number;
-    _Atomic uint64_t tick; /* tick of the last question to the kernel */
+    _Atomic uint64_t tick; /* tick of the last query of the kernel */
     pthread_mutex_t lock;  /* guards the fields below, and writes of the two above */
     uint64_t place, birth; /* 0: not known */
 };
@@ -134,7 +134,7 @@ static uint64_t random_word(void)
     return word;
 }
 
-/* was: the number of the previous life; 0: none. */
+/* was: the number of the previous incarnation; 0: none. */
 static uint64_t draw(uint64_t was)
 {
     uint64_t number;

@@ -18,7 +18,7 @@
 #define LOCK_RIGHT_NAMESPACE "/proc/self/ns/user"
 #define LOCK_RIGHT_FIRST     "user:[4026531837]"
 
-/* target: of the link LOCK_RIGHT_NAMESPACE. If it cannot be read, the limit counts. */
+/* target: of the link LOCK_RIGHT_NAMESPACE. If the right cannot be read, the limit counts. */
 static inline bool lock_right_is_first(const char *target)
 {
     return !strcmp(target, LOCK_RIGHT_FIRST);

@@ -15,11 +15,12 @@
 /* The least severe level that is written to stderr. */
 enum log_stderr {
     LOG_STDERR_OFF = -1,
-    LOG_STDERR_UNSET = 0, /* HMREG_LOG is not set: log_must() only, and only without a callback */
+    LOG_STDERR_UNSET =
+        0, /* HMREG_LOG is not set: only log_must() writes, and only without a callback */
     /* Larger values are levels of enum hmreg_log_level. */
 };
 
-/* Limits the lines of one sort: some at once, then one each second. */
+/* Limits the lines of one kind: some at once, then one each second. */
 #define LOG_AT_ONCE 16
 
 struct log_rate {
@@ -32,7 +33,7 @@ struct log {
     void *context;
     int level; /* enum log_stderr */
     struct log_rate
-        failures[2]; /* for failures that a caller does not expect, and that it expects */
+        failures[2]; /* for failures that callers do not expect, and for those that they expect */
 };
 
 /* Is a message of the level logged anywhere? */

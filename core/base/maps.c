@@ -108,8 +108,8 @@ static bool is_unnamed_hugetlb(const char *name, uint64_t device)
            device && is_hugetlb_device(device);
 }
 
-/* The number of the mapped character device; 0: the file is none. Only files in /dev are examined:
- * a network file system may never answer. */
+/* The number of the mapped character device; 0: the file is not one. Only files in /dev are
+ * examined: a network file system may never answer. */
 static uint64_t device_number(const char *name, uint64_t device, uint64_t inode)
 {
     struct stat file;
@@ -149,7 +149,7 @@ static int ask(int fd, struct procmap_query *query)
     return ioctl(fd, PROCMAP_QUERY_IOCTL, query) ? -errno : 0;
 }
 
-/* Too long a name (-ENAMETOOLONG) does not matter: all names compared are short. */
+/* It does not matter if the name is too long (-ENAMETOOLONG): all compared names are short. */
 static void judge(int fd, const struct procmap_query *found, struct map *map)
 {
     bool shared = found->vma_flags & PROCMAP_QUERY_VMA_SHARED;
@@ -211,7 +211,7 @@ static bool answers(int fd)
     if (atomic_load(&reads_only))
         return false;
     rc = next_by_asking(fd, 0, &map);
-    if (rc == -ENOTTY) /* the kernel has no such request, and will have none */
+    if (rc == -ENOTTY) /* this kernel has no such request, and no later call will find one */
         atomic_store(&reads_only, true);
     return rc >= 0;
 }
@@ -314,7 +314,7 @@ static int next_by_reading(struct maps *maps, uint64_t addr, struct map *out)
 
 /* ---- walks ------------------------------------------------------------------------------ */
 
-/* The process's list. Not /proc/self, which is the first thread: that may have ended. */
+/* The process's list. Not /proc/self: that is the first thread, which may have ended. */
 #define LIST "/proc/thread-self/maps"
 
 static int open_file(const char *path)

@@ -32,7 +32,7 @@ struct maps {
     char text[4096]; /* text read without PROCMAP_QUERY, as much as the kernel returns at once */
 };
 
-/* Opens a descriptor for all walks to share, since opening the list takes several times as long as
+/* Opens a descriptor that all walks share, because opening the list takes several times as long as
  * a query. fd -1: the kernel does not have PROCMAP_QUERY, or the list cannot be opened; walks work
  * without it. A forked child must not use its parent's descriptor. */
 struct owned_fd maps_keep(void);
@@ -45,12 +45,12 @@ bool maps_is_read_only(void);
  * the text. A mapping takes 0.4 us. */
 unsigned maps_read(void);
 
-/* kept: the shared descriptor, or NULL. If the application closed it, or opened another process's
- * list under its number, the walk detects that and opens its own. */
+/* kept: the shared descriptor, or NULL. If the application closed the shared descriptor, or opened
+ * another process's list under its number, the walk detects that and opens its own. */
 void maps_begin(struct maps *maps, const struct owned_fd *kept);
 void maps_end(struct maps *maps);
 
-/* Finds the mapping that contains addr, or else the next above it. addr must not decrease during a
+/* Finds the mapping that contains addr, else the next one above. addr must not decrease during a
  * walk. 1: found; 0: none; or -errno, not recorded. */
 int maps_next(struct maps *maps, uint64_t addr, struct map *out);
 

@@ -15,7 +15,7 @@
 
 #define GROUPS "/sys/fs/cgroup"
 
-/* Reads one value in the first line of a file at root, path, name that has the format's form. */
+/* Reads one value in the first line of a file at root, path, name, by the given format. */
 static void read_value(const char *root, const char *path, const char *name, const char *format,
                        void *value)
 {

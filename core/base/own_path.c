@@ -38,7 +38,7 @@ static int keep_or_refuse(int fd, int error)
 /* The kernel's default of overflowuid. */
 #define UNMAPPED_USER "65534"
 
-/* Reads a short file; if that fails, the text stays. */
+/* Reads a short file; after a failure the text is unchanged. */
 static void read_short(const char *path, char *text, size_t room)
 {
     int fd = high_fd(open(path, O_RDONLY | O_CLOEXEC));
@@ -84,7 +84,7 @@ static int open_folder(int base, const char *name)
 
 static int walk(int base, const char *path, int links);
 
-/* Follows an entry of a folder with this status that is not a folder, that is, a link. */
+/* Follows an entry of a folder that is not itself a folder: a link, with this status. */
 static int follow(int folder, const struct stat *status, const char *name, int links)
 {
     char target[LINK_ROOM];

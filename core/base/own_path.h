@@ -30,9 +30,9 @@
 /* Room for a name, or for enough of too long a name to detect it. */
 #define OWN_NAME (NAME_MAX + 2)
 
-/* Opens a folder to make files in: ours and closed to writes of other users; or, as /tmp, ours or
- * root's with the sticky bit, in which others can neither remove nor replace our files. The
- * descriptor is for openat(2) alone (O_PATH). */
+/* Opens a folder to make files in. Either it is ours and closed to writes of other users; or it is
+ * ours or root's with the sticky bit, as /tmp, so that others can neither remove nor replace our
+ * files. The descriptor is for openat(2) alone (O_PATH). */
 int own_folder(const char *path);
 /* As own_folder(), but makes the folder first, for its user only. EEXIST: it exists. */
 int own_folder_make(const char *path);
@@ -45,9 +45,9 @@ int own_file_create(int folder, const char *name);
 /* Opens a file there to be mapped: a regular file that is ours and has this length. No stranger may
  * write to it: truncating it would raise SIGBUS in the program. */
 int own_file_open(int folder, const char *name, off_t length);
-/* Opens a file of any folder, to be written from its beginning: a new one (*made), a regular file
- * that is ours and has no second name, or a device, such as /dev/null. Waits for no other process,
- * as a FIFO's opening would. */
+/* Opens a file in any folder, to write from its beginning: a new one (*made), a regular file that
+ * is ours and has no second name, or a device, such as /dev/null. Waits for no other process, as
+ * opening a FIFO would. */
 int own_file_overwrite(int folder, const char *name, bool *made);
 
 #endif

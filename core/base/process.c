@@ -118,9 +118,9 @@ static void *map_wiped(size_t size)
     return NULL;
 }
 
-/* The first requests are served from one mapping: since the attribute MADV_WIPEONFORK keeps the
- * kernel from merging a page with its neighbours, each would be a mapping of its own. Pages of it
- * take no memory until they are used. */
+/* One mapping serves the first requests: the attribute MADV_WIPEONFORK keeps the kernel from
+ * merging neighbours, so each page would be a mapping of its own. Pages of it take no memory until
+ * they are used. */
 #define TOGETHER_PAGES 16
 #define TOGETHER_LARGE ((size_t)384 << 10) /* for memhooks' tables */
 
@@ -222,7 +222,7 @@ void process_page_free(void *page)
 {
     if (is_together(page))
         return;
-    /* If the kernel wipes, the list is empty, and a child does not take the lock, which may be
+    /* If the kernel wipes, the list is empty. A child then does not take the lock, which may be
      * held. */
     if (atomic_load(&unwiped.first)) {
         pthread_mutex_lock(&unwiped.lock);
@@ -260,8 +260,8 @@ void *process_page_at(_Atomic(void *) *at)
                            * priority */
 #define FORK_PAUSES 50000 /* of a tenth of a millisecond: a fork's wait for a shared hold */
 
-/* Registered before other handlers, and so called last before a fork: a thread that waits for a
- * hold may have a lock that other handlers wait for. */
+/* Registered before other handlers, so called last before a fork: a thread that waits for a hold
+ * may have a lock that other handlers wait for. */
 static struct {
     atomic_int handled;
     _Atomic(struct process_hold *) first;
@@ -460,7 +460,7 @@ uint64_t process_epoch_start(void)
     if (page == &process_no_epoch)
         page = make_page();
     if (!page) {
-        hmreg_fail(-ENOMEM, "hmreg has no memory for the process's epoch");
+        hmreg_fail(-ENOMEM, "hmreg has no memory to count the process's forks");
         return 0;
     }
     /* Failure is harmless: without a handler a child may find a hold taken, and process_hold_take()

@@ -19,8 +19,8 @@
  * number in the lower, never 0. 0: no memory for the page, with -ENOMEM recorded. */
 uint64_t process_epoch_start(void);
 
-/* As pthread_once(3), for a process and its later children, except that after a failure the next
- * caller tries again. make() returns true on success. *who is 0 at first. */
+/* As pthread_once(3), for a process and its later children. But after a failure the next caller
+ * tries again. make() returns true on success. *who is 0 at first. */
 bool process_once(atomic_int *who, bool (*make)(void));
 
 /* Marks *who as done. A fork may separate the success of make() from its mark. So a fork handler
@@ -49,7 +49,7 @@ struct process_hold {
 bool process_hold_take(struct process_hold *hold);
 void process_hold_release(struct process_hold *hold);
 
-/* Advises the kernel again to wipe the first pages below at a fork, the epoch's among them: a
+/* Advises the kernel again to wipe the first pages below at a fork, including the epoch's: a
  * process that CRIU before 4.2 has restored has lost the advice. */
 void process_wipe_again(void);
 

@@ -72,8 +72,9 @@ struct reaper {
     bool ended;   /* it has decided to end by itself */
     atomic_bool there;
     atomic_uint stopping;
-    atomic_uint asked, served; /* how many threads have asked this one; of these, served */
-    atomic_bool forks;         /* one of them forks */
+    atomic_uint asked,
+        served; /* how many threads have asked the reaper's; of these, how many it has served */
+    atomic_bool forks; /* one of them forks */
     atomic_uint progress;
 };
 
@@ -112,7 +113,7 @@ bool reaper_runs(void)
     return reaper && atomic_load(&reaper->there);
 }
 
-/* Exchanges: of this and the thread's, the later one sees what came before the earlier one. A
+/* Both exchange this word: the later one sees all that the other did before its own exchange. A
  * thread that starts later looks at the needs before it sleeps. */
 void reaper_may_rest(void)
 {
@@ -130,7 +131,7 @@ static bool is_visited(const struct reaper *reaper)
     return false;
 }
 
-/* A thread that has paused a client may leave it work. */
+/* A thread that has paused a client may have left it work. */
 static bool is_needed(const struct reaper *reaper)
 {
     bool needed = false;
@@ -141,7 +142,7 @@ static bool is_needed(const struct reaper *reaper)
 }
 
 /* Caller holds the lock; it is released while waiting for a call of a client. False: a client needs
- * the thread; true: the thread visits no client any more. */
+ * the thread. True: the thread visits no client any more. */
 static bool may_end(struct reaper *reaper)
 {
     bool needed;
@@ -200,7 +201,7 @@ static void show_progress(struct reaper *reaper)
         futex_wake(&reaper->progress);
 }
 
-/* Calls a function of a client, which stays in the list during the visit. The lock is released for
+/* Calls a function of a client, which stays in the list during the visit. It releases the lock for
  * each call, so a thread that pauses the client waits for one call at most. */
 static bool call(struct reaper *reaper, struct reaper_client *client,
                  bool (*function)(struct reaper_client *client))
@@ -310,7 +311,7 @@ static bool tidy_some(struct reaper *reaper)
     return !more;
 }
 
-/* Tidies all clients. Work that becomes due meanwhile, often by the tidying itself, is served
+/* Tidies all clients. Work that becomes due meanwhile, often through the tidying itself, is served
  * between two calls and does not end the tidying. */
 static void tidy(struct reaper *reaper)
 {
@@ -464,8 +465,8 @@ static void *run(void *arg)
 
 /* ---- threads that wait ------------------------------------------------------------------- */
 
-/* Waits until the thread has served the caller, or makes no progress; MOST_NS at most: others may
- * retire regions as fast as it frees them. */
+/* Waits until the thread has served the caller, or makes no progress; at most MOST_NS, because
+ * others may retire regions as fast as it frees them. */
 static bool await_served(struct reaper *reaper, unsigned number, int64_t patience)
 {
     unsigned seen = atomic_load(&reaper->progress);
@@ -607,7 +608,7 @@ static void in_child(void)
     process_once_done(&handled);
 }
 
-/* Registered after the handlers of the program's allocator and of the monitors. Those are called
+/* Registered after the handlers of the program's allocator and of the monitors. Those handlers run
  * after before_fork(), and the locks that they take are free until then. */
 static bool register_handlers(void)
 {
@@ -700,7 +701,8 @@ static void unlink_client(struct reaper *reaper, struct reaper_client *client)
     client->joined = false;
 }
 
-/* The client is in the list before the thread runs, which could find no need for itself and end. */
+/* The client is in the list before the thread runs: otherwise the thread could see no need for
+ * itself and end. */
 bool reaper_join(struct reaper_client *client)
 {
     struct reaper *reaper = process_page_at(&shared);
@@ -758,7 +760,7 @@ void reaper_rest(void)
 
 /* ---- pauses ----------------------------------------------------------------------------- */
 
-/* The count comes first: no visit begins after it, also if the client joins only then. */
+/* The count comes first: no visit begins after it, even if the client joins only then. */
 void reaper_pause(struct reaper_client *client)
 {
     struct reaper *reaper;

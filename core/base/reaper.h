@@ -22,8 +22,8 @@
 #include <stdint.h>
 
 /* A client: the caches of a domain. The reaper's thread calls these functions without the reaper's
- * lock, except is_due(), recurs(), needs() and sheds(), which are called under that lock; is_due()
- * and needs() by any thread in a call of the reaper, sheds() by any thread that forks. */
+ * lock. Exceptions, called under that lock: is_due(), recurs(), needs() and sheds(). Any thread in
+ * a call of the reaper calls is_due() and needs(), any thread that forks sheds(). */
 struct reaper_client {
     /* Is there work? Only reads. */
     bool (*is_due)(struct reaper_client *client);
@@ -38,11 +38,12 @@ struct reaper_client {
     bool (*recurs)(struct reaper_client *client);
     /* Does some of it, and returns soon. False: it is done for this time. */
     bool (*recur)(struct reaper_client *client);
-    /* May work become due, or must something be tidied, without a reaper_join() before it? Only
-     * reads, and waits for no thread. A client that does not need the thread says so until a call
-     * of reaper_join() has begun. NULL: yes. */
+    /* May work become due, or need tidying, without a reaper_join() before it? Only reads, and
+     * waits for no thread. A client that does not need the thread stays so until a call of
+     * reaper_join() has begun. NULL: yes. */
     bool (*needs)(struct reaper_client *client);
-    /* Called before a fork: is there something to give back? Only reads. NULL: no. */
+    /* Called before a fork: does the client hold anything that it can give back? Only reads. NULL:
+     * no. */
     bool (*sheds)(struct reaper_client *client);
     /* Prepares it for reap(). False: there was nothing. */
     bool (*shed)(struct reaper_client *client);
@@ -65,7 +66,7 @@ void reaper_set_idle(int64_t ns);
  * thread cannot be started; the failure is recorded, and a client that had not joined was not
  * added. */
 bool reaper_join(struct reaper_client *client);
-/* Does the thread run? Takes no lock. If not, a client whose needs() has become true calls
+/* Does the thread run? Takes no lock. If not, a client whose needs() has become true must call
  * reaper_join(). */
 bool reaper_runs(void);
 /* Removes a client; waits for a call of it to return. Stops the thread if no other client needs it.
@@ -75,7 +76,7 @@ void reaper_leave(struct reaper_client *client);
  * short call, but not for a deregistration: such a client needs the thread. On the reaper's thread
  * it does nothing. */
 void reaper_rest(void);
-/* A client may have ceased to need the thread without a call of reaper_wake(): the thread ends some
+/* If a client has ceased to need the thread without a call of reaper_wake(), the thread ends some
  * time later. To be called when needs() can see that. Takes no lock and preserves errno. */
 void reaper_may_rest(void);
 
@@ -85,14 +86,14 @@ void reaper_may_rest(void);
 void reaper_pause(struct reaper_client *client);
 void reaper_resume(struct reaper_client *client);
 
-/* Lets the thread do the client's due work without resting first, and waits until it is done.
- * False: the thread made no progress for a second, does not run, or is the calling one. The caller
- * must hold no lock that a client's calls wait for. */
+/* Lets the thread do the client's due work without resting first, and waits for it. False: the
+ * thread made no progress for a second, does not run, or is the calling thread. The caller must
+ * hold no lock that a client's calls wait for. */
 bool reaper_hurry(struct reaper_client *client);
 
-/* Wakes the thread, since work is due or will have to be tidied. To be called after is_due() can
- * see the work. Takes no lock and preserves errno. The first call of a burst makes a system call,
- * later ones cost an atomic exchange. */
+/* Wakes the thread, because work is due or will need tidying. To be called after is_due() can see
+ * the work. Takes no lock and preserves errno. The first call of a burst makes a system call, later
+ * ones cost an atomic exchange. */
 void reaper_wake(void);
 
 #endif

@@ -146,7 +146,8 @@ int thread_lock_to_start(pthread_mutex_t *lock)
             return 0;
         pause_before_try();
     }
-    return hmreg_fail(-EAGAIN, "another thread of the program is just starting hmreg's thread");
+    return hmreg_fail(-EAGAIN,
+                      "another thread of the program is starting hmreg's thread right now");
 }
 
 bool thread_has_begun(sem_t *begun)
@@ -247,8 +248,8 @@ static bool discard(void *pages, size_t size)
     return !madvise(pages, size, MADV_DONTNEED);
 }
 
-/* The kernel discards no locked page (EINVAL), and with mlockall(2) maps no new one beyond
- * RLIMIT_MEMLOCK. munlock(2) is called after EINVAL only: a sandbox may end the process for it. */
+/* The kernel discards no locked page (EINVAL), and with mlockall(2) maps no new page beyond
+ * RLIMIT_MEMLOCK. munlock(2) is called only after EINVAL: a sandbox may end the process for it. */
 void thread_discard(void *pages, size_t size)
 {
     if (discard(pages, size))
@@ -268,8 +269,8 @@ static bool task_is_there(pid_t task)
     return syscall(SYS_sched_getaffinity, task, sizeof(cpus), &cpus) >= 0 || errno != ESRCH;
 }
 
-/* The kernel removes a task's number and then the task from the list of threads, both under the
- * lock of the process's signal handlers, which this call waits for. */
+/* The kernel removes a task's number, and then the task, from the list of threads. It does both
+ * under the lock of the process's signal handlers, for which this call waits. */
 static void await_unlisting(void)
 {
     struct sigaction unused;

@@ -15,8 +15,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* The size of the caller's stack: libc's minimum on arm64 is 128 KiB, and ThreadSanitizer reports a
- * stack that has no room for the program's thread-local data besides. */
+/* The size of the caller's stack. libc's minimum on arm64 is 128 KiB, and ThreadSanitizer reports a
+ * stack that has no room for the program's thread-local data too. */
 #define THREAD_STACK_BYTES ((size_t)192 << 10)
 
 /* A stack that the caller provides and keeps until it has joined the thread. */
@@ -26,8 +26,8 @@ struct thread_stack {
 };
 
 /* Maps a stack with a guard page, for a thread that starts and ends repeatedly. libc reuses its own
- * stacks, so a thread of the program would get our size instead of the requested one. -ENOMEM,
- * recorded. Unmap after thread_join(). */
+ * stacks, so otherwise a thread of the program would get our size instead of the requested one.
+ * -ENOMEM, recorded. Unmap after thread_join(). */
 int thread_stack_map(struct thread_stack *out);
 void thread_stack_unmap(const struct thread_stack *stack);
 
@@ -39,23 +39,23 @@ int thread_start(pthread_t *out, const struct thread_stack *stack, void *(*run)(
                  const char *what);
 
 /* Lock a mutex that is held while a thread starts or the dynamic linker is called, and await a
- * thread's begin: both for a moment only. libc starts a thread under the dynamic linker's locks,
+ * thread's begin; both only for a moment. libc starts a thread under the dynamic linker's locks,
  * which the caller may hold (a resolver of an IFUNC calls the library), and a beginning thread may
  * wait for a file system. -EAGAIN, recorded: the caller must do without the thread. wait: false:
  * only checks. */
 int thread_lock_to_start(pthread_mutex_t *lock);
 int thread_await_begin(sem_t *begun, bool wait);
-/* Once true, the thread has begun, and the semaphore is taken. Records nothing. */
+/* Once true, the thread has begun, and the semaphore was taken. Records nothing. */
 bool thread_has_begun(sem_t *begun);
 
 /* The calling thread's task, as /proc/self/task names it. */
 pid_t thread_task(void);
-/* Joins a thread that ends, and waits until the kernel has no task of it: pthread_join(3) returns
- * before, while the process still counts as one of two threads, and can make no user namespace.
+/* Joins a thread that ends, and waits until the kernel has no task of it. pthread_join(3) returns
+ * earlier, while the process still counts as having two threads, and can make no user namespace.
  * task: where the thread has stored thread_task(). */
 void thread_join(pthread_t thread, const pid_t *task);
 
-/* Discards whole pages. A thread waits for this as its sign to end. If the program has locked its
+/* Discards whole pages. A thread waits for this as the signal to end. If the program has locked its
  * memory (mlockall(2)), the pages are unlocked first; if a sandbox refuses madvise(2), new pages
  * replace them. */
 void thread_discard(void *pages, size_t size);

@@ -131,7 +131,7 @@ int validate_copy_in(void *ours, size_t known_size, const void *callers, size_t 
                               "%s has a field set (byte %zu) that this hmreg %s does not know",
                               type, i, HMREG_VERSION_STRING);
     size = size < known_size ? size : known_size;
-    memmove(ours, callers, size); /* GCC makes of memcpy a loop over the last 63 bytes */
+    memmove(ours, callers, size); /* GCC turns memcpy into a loop over the last 63 bytes */
     memset((char *)ours + size, 0, known_size - size);
     return 0;
 }

@@ -42,16 +42,15 @@ int validate_system_device(int device, int code);
 int validate_out(const void *out, size_t least, const char *type);
 
 /*
- * Copies a caller's input struct, which begins with its size, to the library's of known_size bytes.
- * Fields beyond the caller's size become zero; the caller's bytes beyond known_size must be zero
- * (-EINVAL).
- * least: the size of the struct in the first version of this ABI.
+ * Copies a caller's input struct, which begins with its size, to the library's struct of known_size
+ * bytes. Fields beyond the caller's size become zero; the caller's bytes beyond known_size must be
+ * zero (-EINVAL). least: the size of the struct in the first version of this ABI.
  */
 int validate_copy_in(void *ours, size_t known_size, const void *callers, size_t least,
                      const char *type);
 
-/* Copies the library's output struct to a caller's, up to the caller's size field. The caller's
- * bytes beyond known_size stay as they are. */
+/* Copies the library's output struct to a caller's, up to the size in the caller's struct. The
+ * caller's bytes beyond known_size stay as they are. */
 void validate_copy_out(void *callers, const void *ours, size_t known_size);
 
 #endif

@@ -13,7 +13,7 @@
 /* The most changes that one hold of the lock applies, and the most holds of one call. */
 #define CACHE_CHANGES 16
 #define CACHE_HOLDS   16
-/* The entries around a range that a search looks at: overlapping ones with other rights. */
+/* A search looks at the entries around a range: overlapping ones with other rights. */
 #define CACHE_COVERING 256
 
 /* ---- look-up ---------------------------------------------------------------------------- */
@@ -44,7 +44,7 @@ static bool is_wanted(const struct cache *cache, const struct hmreg_mr *mr,
 }
 
 /* Searches for an unchanged entry that contains the range and has the access rights and this
- * variant. NULL: none among the first ones that contain the range. */
+ * variant. NULL: no such entry is among the first that contain the range. */
 static struct hmreg_mr *serving_of(const struct cache *cache, const struct itree *tree,
                                    const struct cache_want *want)
 {
@@ -142,8 +142,8 @@ static bool never_fits(const struct cache *cache, uint64_t bytes)
            quota_never_fits(cache->pool->quota, bytes);
 }
 
-/* A region that ends with its last put replaces kept ones that would serve its request: these end
- * once their holders have put them. Kept ones that are being registered are not published.
+/* A region that ends with its last put replaces kept regions that would serve its request: these
+ * end once their holders have put them. Kept regions that are being registered are not published.
  */
 static void unpublish_kept(struct cache *cache, const struct cache_want *want)
 {
@@ -405,8 +405,8 @@ static bool drain_batch(struct cache_pool *pool)
 }
 
 enum drained {
-    DRAIN_UNREAD,      /* changes pushed before `end` are not applied yet */
-    DRAIN_CUT,         /* they are applied, but entries that they cut from the trees remain */
+    DRAIN_UNREAD, /* changes pushed before `end` are not applied yet */
+    DRAIN_CUT,    /* the changes are applied, but entries that they cut from the trees remain */
     DRAIN_UNPUBLISHED, /* every entry that they touch is unpublished */
 };
 
@@ -457,7 +457,7 @@ void cache_drain_all(struct cache_pool *pool)
         ;
 }
 
-/* For a notice that leaves held regions their rights. */
+/* For a notice after which held regions keep their rights. */
 void cache_unpublish_all(struct cache_pool *pool)
 {
     const struct change all = {.start = 0, .end = UINT64_MAX, .source = CHANGE_VENDOR};

@@ -20,7 +20,7 @@ struct hmreg_mr *cache_find(struct cache_pool *pool, unsigned from, unsigned to,
 
 enum cache_reserve {
     CACHE_RESERVED, /* *entry is pending and the caller's: register, then publish or retire it */
-    CACHE_SERVED,   /* *entry serves and is pinned; it is live, or pending and another thread's */
+    CACHE_SERVED,   /* *entry serves and is pinned: it is live, or pending and another thread's */
     CACHE_FULL,     /* the range alone exceeds a limit: *entry is pinned; do not publish it */
     CACHE_SHORT,    /* no free entry: call cache_grow() and try again */
 };
@@ -49,16 +49,16 @@ enum cache_publish {
  * and CACHE_ROOMLESS only the caller can use the region. The caller keeps its pin in every case. */
 enum cache_publish cache_publish(struct cache *cache, struct hmreg_mr *entry, bool same_identity,
                                  bool tcache, struct cache_search *search);
-/* Retires a pending entry instead of publishing it. refused_room: it is registered, but the caller
- * found no room for it, and calls cache_filled(). Otherwise its registration failed, or it must not
- * be cached. The caller keeps its pin. */
+/* Retires a pending entry instead of publishing it. refused_room: the entry is registered, but the
+ * caller found no room for it, and calls cache_filled(). Otherwise its registration failed, or it
+ * must not be cached. The caller keeps its pin. */
 void cache_retire_reserved(struct cache *cache, struct hmreg_mr *entry, bool refused_room);
 /* Call it once a get has registered an entry that no other get will find. False: a group's members
  * have changed: complete the region, try again. forced: it cannot be completed. */
 bool cache_filled(struct cache_pool *pool, struct hmreg_mr *entry, bool forced);
 /* Waits until an entry that the caller has pinned is no longer pending. Returns whether it is live.
- * *refused_room: whether it did not become live for lack of room, or is announced and not live
- * yet. */
+ * *refused_room: true: it did not become live because the cache had no room, or it is announced and
+ * not live yet. */
 bool cache_await(struct cache *cache, struct hmreg_mr *entry, bool *refused_room);
 
 /* Threads do not wait for a pending entry while it is announced: the application's callback may
@@ -70,15 +70,15 @@ void cache_announce(struct cache *cache, struct hmreg_mr *entry, bool announcing
  * entry that no longer serves, and the caller deregisters the entry. */
 struct hmreg_mr *cache_unpin(struct cache_pool *pool, struct hmreg_mr *entry);
 struct hmreg_mr *cache_collect_unpinned(struct cache_pool *pool, struct hmreg_mr *entry);
-/* The last holder has left an entry that ends with its last put: returns it, unpublished and
- * retired, for the caller to deregister. */
+/* The last holder has left an entry that ends with its last put. Returns the entry, unpublished and
+ * retired; the caller deregisters it. */
 struct hmreg_mr *cache_retire_last_put(struct cache_pool *pool, struct hmreg_mr *entry);
 /* As cache_unpin(), with its result in *gone. False: no get holds the entry; the wrong put is
  * counted, and nothing else changes. */
 bool cache_unpin_checked(struct cache_pool *pool, struct hmreg_mr *entry, struct hmreg_mr **gone);
 
 /* Reads the changes that were pushed before the call and unpublishes the entries they touch, or
- * cuts them from the tree (cuts.h). Once it has returned true, gets are served no entry that one of
+ * cuts them from the tree (cuts.h). Once it has returned true, no get returns an entry that one of
  * these changes touches. False: there are more changes than one call reads; the caller then uses
  * and publishes no entry. all: returns when all touched entries are unpublished. With an empty
  * queue both cost one load. Several threads may drain a pool at once; each takes the lock for one
@@ -87,8 +87,8 @@ bool cache_drain(struct cache_pool *pool);
 void cache_drain_all(struct cache_pool *pool);
 /* Unpublishes every entry, and stops the publication of pending ones. */
 void cache_unpublish_all(struct cache_pool *pool);
-/* Ends all waiting for pending entries, whose threads may be inside a fabric that does not return:
- * gets of their ranges register their own regions, uncached. */
+/* Ends all waiting for pending entries, whose threads may be inside a fabric that does not return.
+ * Gets of their ranges then register their own regions, uncached. */
 void cache_leave_pending(struct cache_pool *pool);
 /* Finds the lowest range of a live or pending entry that touches [start, end). False: none does. */
 bool cache_first_in(struct cache *cache, uint64_t start, uint64_t end, struct span *out);

@@ -318,7 +318,7 @@ static void take_fresh(struct cache_pool *pool, bool ends_with_put)
 }
 
 /* Sets the entry's key. If the entry ends with its last put, threads that remember an earlier use
- * may read the range and the variant now, before they find that the use is over. */
+ * may still read the range and the variant, until they find that the use is over. */
 static void set_key(struct hmreg_mr *entry, const struct cache_want *want)
 {
     __atomic_store_n(&entry->node.start, want->start, __ATOMIC_RELAXED);
@@ -378,7 +378,8 @@ static void free_entry(struct cache_pool *pool, struct hmreg_mr *entry)
     pool->count--;
     if (pool->check_puts)
         entry = exchange(pool, entry);
-    if (entry && entry_sequence(entry)) { /* else all sequences are used up: never reused */
+    if (entry &&
+        entry_sequence(entry)) { /* else all sequences are used up, and the entry is never reused */
         uint32_t *free = &pool->free[entry_ends_with_put(entry)];
 
         entry_body(entry)->place.next = *free;
@@ -408,7 +409,7 @@ void cache_free_entries(struct cache_pool *pool, struct hmreg_mr *const *entries
 /* ---- unpublished entries ----------------------------------------------------------------------
  */
 
-/* Moves a list to the end of another, without a visit to its entries, which may be many. */
+/* Moves a list to the end of another, without visiting its entries, which may be many. */
 static void move_entries(struct cache_pool *pool, struct cache_list *to, struct cache_list *from)
 {
     unsigned count = atomic_load(&from->count);
@@ -552,7 +553,7 @@ static void describe_held(const struct cache_pool *pool, const struct hmreg_mr *
     held->len = list ? variant->len : entry->node.end - entry->node.start;
 }
 
-/* Adds the pinned ones of the next CACHE_PASSED entries to *held, and advances *next behind these.
+/* Adds the pinned entries among the next CACHE_PASSED ones to *held, and advances *next past these.
  * True: others follow. The lock is not held for longer, however many entries there are. */
 static bool count_held(struct cache_pool *pool, uint32_t *next, struct cache_held *held)
 {

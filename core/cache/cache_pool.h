@@ -27,8 +27,8 @@
 
 /* The most steps of a get, put or hook of the program. A step is an entry that it unpublishes,
  * examines, moves in a table or makes free, or a change that it reads (core/base/work.h). Later
- * calls and the reaper do the rest. If a get's own registration fails for lack of room, its
- * deregistrations do not count. */
+ * calls and the reaper do the remaining steps. If a get's own registration fails for lack of room,
+ * its deregistrations do not count. */
 #define CACHE_WORK_MOST 2048
 
 /* Bounds on the work under one hold of the lock: unpublished entries, and examined ones. */
@@ -43,7 +43,7 @@
 
 _Static_assert(sizeof(struct pin_slot) == MR_SLOT, "a pin slot's offset names its entry");
 
-_Static_assert(ENDS_WITH_PUT == MR_ENDS_WITH_PUT, "a region tells its policy by it");
+_Static_assert(ENDS_WITH_PUT == MR_ENDS_WITH_PUT, "this bit shows a region's policy");
 
 /* A domain's first caches are for memory on no device, one for each iface. */
 #define HOST_CACHES HMREG_IFACE_COUNT
@@ -55,7 +55,7 @@ _Static_assert(ENDS_WITH_PUT == MR_ENDS_WITH_PUT, "a region tells its policy by 
 enum cache_state {
     CACHE_FREE,
     CACHE_PENDING,     /* being registered by the thread that reserved it */
-    CACHE_LIVE,        /* serves gets; if it ends with its last put, while it has holders */
+    CACHE_LIVE,        /* serves gets; if it ends with its last put: while it has holders */
     CACHE_UNPUBLISHED, /* unpublished; its pins are not known yet */
     CACHE_HELD,        /* retired or never published, and pinned: its last put frees it */
     CACHE_ENDING,      /* retired, without pins: to be freed */
@@ -84,8 +84,8 @@ struct cache_pool {
     atomic_uint known_caches; /* later caches are for devices that are not known yet; grows under
                                  the lock */
     struct quota *quota;      /* shared by all domains' caches */
-    bool counted;             /* the quota limits something: these caches are charged to it */
-    unsigned waiters;         /* threads that wait for `decided` */
+    bool counted;     /* the quota limits regions or bytes: these caches are charged to it */
+    unsigned waiters; /* threads that wait for `decided` */
     /* The first free entry; 0: none. [1]: entries that end with their last put in each use. */
     uint32_t free[2];
     bool check_puts;               /* see put_check.h */
@@ -94,7 +94,7 @@ struct cache_pool {
     unsigned count;                /* entries in use */
     unsigned serving;              /* entries that are pending or live */
     struct cache_list unpublished; /* examined after the next barrier in every thread */
-    bool unpublished_hot;          /* ... the barrier is needed: one of them was not cold */
+    bool unpublished_hot;          /* ... the barrier is needed, because one of them was not cold */
     struct cache_list settled;     /* retired next: the barrier was passed */
     struct cache_list to_free;     /* freed by the next caller */
     struct cache_list busy;        /* their deregistration failed with EBUSY */
@@ -120,7 +120,7 @@ struct cache {
     struct clock_list live; /* live entries that are kept, pinned or not */
     struct cache_use limit;
     struct cache_use used; /* usage of live entries; at most the limit, unless that was lowered */
-    unsigned fruitless;    /* searches for room in a row that met no idle entry */
+    unsigned fruitless;    /* consecutive searches for room that met no idle entry */
     unsigned retired;      /* retired entries that are still pinned, or busy in the fabric */
     struct {
         uint64_t bytes; /* bytes of a region that found no room, because too many entries had to go;
@@ -142,7 +142,7 @@ struct cache_want {
     bool whole;                /* a region registered for it serves no get of a part */
     enum hmreg_policy policy;  /* the get's, else the domain's. LAST_PUT: no other region serves */
     bool cover;                /* a miss may register the whole allocation */
-    bool at_once;              /* the get must not wait: no check, no deregistration */
+    bool at_once;              /* the get must not wait: it makes no check and no deregistration */
 };
 
 /* The length of the request's region. */
@@ -212,8 +212,8 @@ static inline _Atomic uint64_t *entry_holders(const struct hmreg_mr *entry)
     return &entry_body(entry)->holders;
 }
 
-/* Is the entry's memory what the caller claims? A trusted claim of another caller counts only for
- * callers with that claim; NULL: no claim. */
+/* Does only the caller's claim describe the entry's memory? A trusted claim of another caller
+ * counts only for callers with the same claim; NULL: no claim. */
 static inline bool entry_is_claimed(const struct hmreg_mr *entry, const struct claim *claim)
 {
     const struct mr_body *body = entry_body(entry);
@@ -225,7 +225,7 @@ static inline bool entry_is_claimed(const struct hmreg_mr *entry, const struct c
 }
 
 /* The number of an entry's holders, or the sum of its pins. The sum is exact only for a cold entry:
- * threads may be pinning other ones now. */
+ * threads may be pinning hot ones now. */
 static inline uint32_t entry_pins(const struct cache_pool *pool, const struct hmreg_mr *entry)
 {
     if (entry_ends_with_put(entry))
@@ -293,8 +293,8 @@ void cache_enliven(struct cache *cache, struct hmreg_mr *entry);
 void cache_retire(struct cache *cache, struct hmreg_mr *entry);
 /* Likewise for a cold, idle entry that is off the clock list. */
 void cache_retire_idle(struct cache *cache, struct hmreg_mr *entry);
-/* Retires an entry that ends with its last put and has lost its last holder, and unpublishes it if
- * it still is published. It is in no cut. The caller frees it. */
+/* Retires an entry that ends with its last put and has lost its last holder; unpublishes it if it
+ * is still published. It is in no cut. The caller frees it. */
 void cache_retire_put(struct cache *cache, struct hmreg_mr *entry);
 /* Unpublishes an entry whose memory changed. cache_examine() will find out whether it is pinned,
  * and retire it; a LAST_PUT entry is left to its last put. unlinked: the entry has left the
@@ -306,7 +306,7 @@ void cache_unpublish_unlinked(struct cache *cache, struct hmreg_mr *entry);
 
 /* Allocates entries if no free one has the kind that the request needs. False: no memory. */
 bool cache_grow(struct cache *cache, const struct cache_want *want);
-/* Frees a few retired entries, whose regions are not registered any more, or never were. */
+/* Frees a few retired entries, whose regions are not registered, or never were. */
 void cache_free_entries(struct cache_pool *pool, struct hmreg_mr *const *entries, unsigned count);
 
 /* Retires at most `most` of the unpublished entries: finds out which are pinned, with one barrier

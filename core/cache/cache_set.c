@@ -288,7 +288,8 @@ void cache_set_unwatch(struct cache_set *set, struct hmreg_mr *entry)
     entry_body(entry)->watched = false;
 }
 
-/* -EBUSY: try again. After other failures it is over, and peers may have kept their access. */
+/* -EBUSY: try again. After other failures the registration is over, and peers may have kept their
+ * access. */
 static int deregister(struct cache_set *set, struct hmreg_mr *mr)
 {
     unsigned long long start = mr_start(mr), len = mr_len(mr);
@@ -296,13 +297,13 @@ static int deregister(struct cache_set *set, struct hmreg_mr *mr)
 
     if (rc && rc != -EBUSY)
         log_say(&set->domain->lib->settings.log, HMREG_LOG_ERROR,
-                "the cached region of %llu bytes at %#llx could not be deregistered, and is given "
-                "up: %s",
+                "the cached region of %llu bytes at %#llx could not be deregistered and will not "
+                "be tried again: %s",
                 len, start, hmreg_last_error()->text);
     return rc;
 }
 
-/* Unwatches, deregisters and frees entries. A failure here is not reported to the caller, whose own
+/* Unwatches, deregisters and frees entries. This failure is not reported to the caller, whose own
  * call did not fail. */
 static void free_some(struct cache_set *set, struct hmreg_mr **entries, unsigned count)
 {
@@ -526,7 +527,7 @@ static bool on_tidy(struct reaper_client *client)
     return false;
 }
 
-/* The last put of a region with columns of withdrawn members goes unnoticed. */
+/* No thread notices the last put of a region with columns of withdrawn members. */
 static bool has_left(const struct cache_set *set)
 {
     return atomic_load(&set->pool.served) && group_has_left(set->domain);
@@ -577,7 +578,7 @@ static bool shed(struct reaper_client *client)
     return count;
 }
 
-/* A failed start of a thread costs more than a load, and seldom passes soon. */
+/* A failed start of a thread costs more than a load, and its cause rarely passes soon. */
 static void serve_without_reaper(struct cache_set *set)
 {
     if (atomic_load(&set->joined) && reaper_runs()) /* another thread has started it since */
@@ -587,8 +588,8 @@ static void serve_without_reaper(struct cache_set *set)
     if (atomic_exchange(&set->told, true))
         return;
     log_say(&set->domain->lib->settings.log, HMREG_LOG_WARN,
-            "cached regions that no get finds any more stay registered until the next call "
-            "with their domain: %s",
+            "cached regions that no get can find stay registered until the next call with their "
+            "domain: %s",
             hmreg_last_error()->text);
 }
 
@@ -673,9 +674,9 @@ static bool evict_own(struct cache_set *set, struct cache *first, unsigned *visi
     return done;
 }
 
-/* Unpublishes one region of another domain. Its deregistration is left to the reaper or to the
- * domain's own calls, since this thread may not call its fabric (FI_THREAD_DOMAIN). The domain
- * cannot be closed meanwhile. */
+/* Unpublishes one region of another domain. The reaper or the domain's own calls deregister it,
+ * because this thread may not call its fabric (FI_THREAD_DOMAIN). The domain cannot be closed
+ * meanwhile. */
 static bool visit(struct hmreg *lib, struct cache_set *set, unsigned *visits)
 {
     bool done;

@@ -12,18 +12,17 @@
 #include "core/context/domain.h"
 #include "core/monitor/monitor.h"
 
-/* The most caches for the devices of a runtime that is started after the domain was opened. */
+/* The most caches for the devices of a runtime that starts after the domain was opened. */
 #define CACHES_LATER 16
 
-/* A length that recently did not fit although the caches were emptied: see room.c. */
+/* A length that did not fit recently although the caches were emptied: see room.c. */
 struct room_misfit {
     _Atomic uint64_t bytes;                      /* 0: none */
     _Atomic(const struct hmreg_domain *) member; /* the domain without room, */
     atomic_int code;                             /* its error, */
     atomic_uint kinds;                           /* the shortage: see struct room */
-    _Atomic uint64_t limit;                      /* the limit of locked memory, which it may have
-                                                    met */
-    _Atomic uint64_t returned; /* regions that had ended without giving way, by then */
+    _Atomic uint64_t limit;    /* the limit of locked memory that it may have met */
+    _Atomic uint64_t returned; /* regions that had ended without being evicted, by then */
     _Atomic uint64_t number;   /* number of the last registration before it */
     _Atomic int64_t until;
 };
@@ -39,14 +38,14 @@ struct cache_set {
     atomic_bool reaping;      /* the reaper frees entries */
     atomic_bool untidy;       /* the monitor may have memory to tidy: monitor_tidy() */
     atomic_bool told;         /* the log says that the reaper's thread cannot be started */
-    _Atomic int64_t retry_at; /* start the thread not before this time; 0: it has not failed */
+    _Atomic int64_t retry_at; /* do not start the thread before this time; 0: no start has failed */
     struct room_misfit misfit;
     unsigned visitors; /* threads of other domains that are unpublishing regions here */
     struct cache_pool pool;
     struct variants variants;
     struct stats_domain *shown; /* on the library's stats page; NULL: no space was left there */
-    /* Index of the cache of an iface's device 0, and how many caches its devices have. 0: the iface
-     * has none yet. */
+    /* The index of the cache for an iface's device 0, and the number of caches for its devices. 0:
+     * the iface has none yet. */
     atomic_uint first[HMREG_IFACE_COUNT];
     unsigned devices[HMREG_IFACE_COUNT];
     struct cache caches[]; /* first those for memory on no device, one for each iface */
@@ -67,14 +66,14 @@ static inline unsigned cache_set_count(struct cache_set *set)
     return atomic_load(&set->pool.known_caches);
 }
 
-/* The cache of an iface's device, whose runtime is present; device -1: of the iface's memory on no
- * device. If the runtime was started after the domain was opened, opens the caches of its devices;
- * then devices from CACHES_LATER on share the first devices' caches. */
+/* The cache for an iface's device, whose runtime is present; device -1: for the iface's memory on
+ * no device. If the runtime started after the domain was opened, opens the caches for its devices.
+ * Devices from CACHES_LATER on then share the first devices' caches. */
 struct cache *cache_set_at(struct cache_set *set, enum hmreg_iface iface, int device);
 
-/* After it has returned true, gets are served no entry that a change before the call touches.
- * False: the kernel did not deliver its events in time, or there are more changes than one call
- * applies. */
+/* After it has returned true, no get returns an entry that a change before the call touches. False:
+ * the kernel did not deliver its events in time, or there are more changes than one call applies.
+ */
 bool cache_set_sync(struct cache_set *set);
 
 /* Deregisters all unpublished entries without pins, busy ones included, except those that other
@@ -89,7 +88,7 @@ unsigned cache_set_flush(struct cache_set *set);
 void cache_set_end_lost(struct hmreg_domain *domain);
 
 /* join: when all caches together are full, other domains may evict regions here from now on. leave:
- * they no longer may; waits for those that do. */
+ * they no longer may; waits for domains that are evicting. */
 void cache_set_join(struct cache_set *set);
 void cache_set_leave(struct cache_set *set);
 
@@ -119,8 +118,8 @@ void cache_set_release(struct cache_set *set, struct hmreg_mr *entry);
 void cache_set_limits(struct cache_set *set, uint64_t *max_regions, uint64_t *max_bytes);
 
 /* Evicts one idle region for the limit of all caches together: from `first` if possible, else from
- * the rest of `own` (which contains `first`), else from another domain, whose calls or reaper
- * deregister it. False: no region is idle. visits: as for cache_evict(). */
+ * the other caches of `own` (which contains `first`), else from another domain, whose calls or
+ * reaper deregister it. False: no region is idle. visits: as for cache_evict(). */
 bool cache_set_evict_anywhere(struct hmreg *lib, struct cache_set *own, struct cache *first,
                               unsigned *visits);
 
@@ -137,11 +136,11 @@ void cache_set_serve(struct cache_set *set);
 /* Undoes cache_set_serve() before the domain is closed. A later cache_set_serve() starts it
  * again. */
 void cache_set_stop_serving(struct cache_set *set);
-/* Call before memory is unwatched: the monitor may keep some of it for the reaper to tidy. */
+/* Call before memory is unwatched: the monitor may keep some memory for the reaper to tidy. */
 void cache_set_unwatches(struct cache_set *set);
 /* Stops watching an entry that is unpublished and held. */
 void cache_set_unwatch(struct cache_set *set, struct hmreg_mr *entry);
-/* Call if an entry was not published though its memory was watched: starts the thread if the
+/* Call if an entry was not published although its memory was watched: starts the thread if the
  * monitor may have memory to tidy. */
 void cache_set_serve_untidy(struct cache_set *set);
 /* After a flush: ends the library's threads that no cached region of the process needs. */

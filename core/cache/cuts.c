@@ -41,7 +41,7 @@ static void unpublish_entry(struct cache *cache, struct hmreg_mr *entry,
     work_count(1);
     if (change->unmapped && change->start <= node->start && node->end <= change->end)
         entry_body(entry)->unmapped = true;
-    /* A vendor may report more memory than has ended: holders keep the region. */
+    /* A vendor may report more memory than has ended, so holders keep the region. */
     if (change->source != CHANGE_VENDOR && touches(change, node))
         mr_revoke(entry);
     cache_unpublish_unlinked(cache, entry);
@@ -94,7 +94,7 @@ void cuts_unpublish_any(struct cache_pool *pool, unsigned most)
             most = unpublish_some(&pool->caches[c], &pool->caches[c].cuts[i], most);
 }
 
-/* False: too many cuts have entries; unpublishes some of them. */
+/* False: too many cuts have entries, so it unpublishes some of them. */
 static bool cut(struct cache *cache, const struct change *change)
 {
     struct cache_cut *free = cache->cuts;
@@ -124,8 +124,8 @@ static void mark_pending(struct cache *cache, const struct change *change)
             entry_body(entry_of(node))->changed = true;
 }
 
-/* A change may touch a list's node but none of its segments. Only so many such lists are spared:
- * the others are unpublished as well. */
+/* A change may touch a list's node but none of its segments. It checks only a limited number of
+ * such lists; it unpublishes the others as well. */
 static bool apply_to(struct cache *cache, const struct change *change, unsigned *room)
 {
     struct itree_node *node = NULL;

@@ -23,8 +23,8 @@ bool cuts_apply(struct cache_pool *pool, const struct change *change, unsigned *
 void cuts_unpublish(struct cache *cache, unsigned most);
 void cuts_unpublish_any(struct cache_pool *pool, unsigned most);
 
-/* Unpublishes this live entry if it was cut from the tree, and as many others as precede it in the
- * cut. Releases the lock after each batch, and holds it again in the end. */
+/* Unpublishes this live entry if it was cut from the tree, together with the entries that precede
+ * it in the cut. Releases the lock after each batch, and holds it again in the end. */
 void cuts_unpublish_entry(struct cache *cache, struct hmreg_mr *entry);
 
 /* Has the cache cut entries? */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The life of a domain: hmreg_domain_create(), which providers call, and hmreg_domain_close(),
+ * Opens and closes domains: hmreg_domain_create(), which providers call, and hmreg_domain_close(),
  * which refuses while objects of the domain are open; in between, its queries, flushes and
  * statistics.
  */
@@ -29,7 +29,7 @@ static int fail_caches(int error)
 {
     if (error == ENOMEM)
         return hmreg_fail(-ENOMEM, "hmreg has no memory for a domain's caches");
-    return hmreg_fail_os(error, "mprotect(2) does not make memory for a domain's caches usable");
+    return hmreg_fail_os(error, "mprotect(2) cannot make memory for a domain's caches usable");
 }
 
 int hmreg_domain_create(struct hmreg *lib, const struct provider_ops *ops,
@@ -70,9 +70,9 @@ int hmreg_domain_create(struct hmreg *lib, const struct provider_ops *ops,
     atomic_fetch_add(&lib->domains, 1);
     if (caps->caches)
         log_say(&lib->settings.log, HMREG_LOG_WARN,
-                "%s: the fabric's own registration cache is on, which may grant peers more of host "
-                "memory, and of device memory by path peermem, than registrations ask for: "
-                "FI_MR_CACHE_MAX_COUNT=0 in the environment switches it off",
+                "%s: the fabric's own registration cache is on: peers may get more access than "
+                "requested to host memory, and to device memory by path peermem; "
+                "FI_MR_CACHE_MAX_COUNT=0 in the environment turns it off",
                 caps->fabric);
     *out = domain;
     return 0;
@@ -132,14 +132,14 @@ static int check_unused(struct hmreg_domain *domain, unsigned owners)
     return rc;
 }
 
-/* The reaper may be inside the fabric of a lost domain, in a call that began before. */
+/* The reaper may be inside the fabric of a lost domain, in a call that began before the loss. */
 static int check_reaper(const struct hmreg_domain *domain)
 {
     if (!domain_is_lost(domain) || !atomic_load(&domain->caches->reaping))
         return 0;
     return hmreg_fail(-EBUSY,
-                      "the domain is lost (%s), and an earlier call of the fabric, which "
-                      "deregisters a cached region, has not returned: close the domain again later",
+                      "the domain is lost (%s), and an earlier call of the fabric that deregisters "
+                      "a cached region has not returned: close the domain again later",
                       domain->lost.why);
 }
 
@@ -152,7 +152,7 @@ static int fail_lost_left(struct hmreg_domain *domain)
                       "the domain is lost (%s), and %u of its registrations are not deregistered "
                       "yet%s: close the domain again later",
                       domain->lost.why, undone_left(domain),
-                      inside ? ", since the fabric's call for one of them has not returned" : "");
+                      inside ? ", because a call of the fabric has not returned" : "");
 }
 
 /* Deregisters the domain's cached regions, so that it can end. -EBUSY: it stays open. */
@@ -197,7 +197,7 @@ static void end(struct hmreg_domain *domain)
         free(domain);
 }
 
-/* All members can end, or none is changed. */
+/* Either all members can end, or none is changed. */
 static int stop_members(const struct group *group)
 {
     size_t stopped = 0;

@@ -58,8 +58,9 @@ static void cool(struct cache_search *search, struct hmreg_mr *entry)
 }
 
 /* The hand stands at an entry that can be evicted, but is still in the threads' tables. Withdraws
- * it with the next such entries, since finding out which threads pin them takes a system call. The
- * hand does not visit the others: an entry used since the last visit keeps its second chance. */
+ * it together with the next such entries, because a system call is needed to find out which threads
+ * pin them. The hand does not visit the others: an entry used since the last visit keeps its second
+ * chance. */
 static void cool_batch(const struct cache *cache, struct cache_search *search)
 {
     uint32_t count = cache->live.count, limit = 1 + count / 8, number = cache->live.hand;
@@ -77,8 +78,8 @@ static void cool_batch(const struct cache *cache, struct cache_search *search)
     }
 }
 
-/* The entries that a search passes before it gives up: two turns of the hand; a bounded one after a
- * fruitless search, half as many as that. */
+/* The entries that a search passes before it gives up: two turns of the hand; for a bounded search
+ * after a fruitless one, half as many as for that one. */
 static uint64_t most_passed(const struct cache *cache, const struct cache_search *search)
 {
     uint64_t turns = 2 * cache->used.regions, most = CACHE_VISITS >> cache->fruitless;
@@ -176,7 +177,7 @@ static bool fits(const struct cache_use *use, const struct cache_use *limit, uin
            use->bytes <= limit->bytes - bytes;
 }
 
-/* Collects victims until the region fits. left: the usage without them. */
+/* Collects victims until the region fits. left: the usage that remains without them. */
 static enum cache_room collect(struct cache *cache, uint64_t bytes, struct cache_search *search,
                                struct victims *victims, struct cache_use *left)
 {
@@ -421,8 +422,8 @@ static bool retire_some_idle(struct cache_pool *pool, const struct cache *only, 
     return more;
 }
 
-/* One barrier for all of them, since it may take a millisecond. Two threads that empty the caches
- * at one time could mistake each other's marks for their own. */
+/* One barrier for all of them, because it may take a millisecond. Two threads that empty the caches
+ * at the same time could confuse each other's marks with their own. */
 unsigned cache_empty(struct cache_pool *pool, const struct cache *only)
 {
     uint32_t cooled = STABLE_ARRAY_FIRST, retired = STABLE_ARRAY_FIRST;

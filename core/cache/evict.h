@@ -15,10 +15,10 @@
 /* The most entries in a batch. */
 #define COOLED_MOST 32
 
-/* The most entries that a search for one get looks at. After half of them the hand gives no second
- * chance, so that a get does not go through a large cache whose entries were all used. Each search
- * after a fruitless one passes half as many, CACHE_FRUITLESS times: if all entries are held, the
- * next get finds no room either. */
+/* The most entries that a search for one get looks at. After half of them the hand evicts marked
+ * entries too, so that a get does not search a large cache whose entries were all used. After a
+ * fruitless search the next one passes half as many, CACHE_FRUITLESS times: if all entries are
+ * held, the next get finds no room either. */
 #define CACHE_VISITS    512u
 #define CACHE_FRUITLESS 5
 
@@ -64,8 +64,8 @@ enum cache_room {
     CACHE_ROOM_LATER, /* release the lock, call cache_finish_cooling() and try again */
 };
 
-/* Makes room for one more region of this many bytes, which the limit permits. The lock is held. If
- * more than a few would have to be evicted, the region gets no room, and is noted as wanted: see
+/* Makes room for one more region of this many bytes, as far as the limit permits. The lock is held.
+ * If more than a few would have to be evicted, the region gets no room, and is noted as wanted: see
  * cache_make_wanted(). */
 enum cache_room cache_make_room(struct cache *cache, uint64_t bytes, struct cache_search *search);
 /* One step of the reaper's: makes room for the wanted region of each cache before its next get.

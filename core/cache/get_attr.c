@@ -44,13 +44,13 @@ static int check_endpoint(const struct hmreg_domain *member, size_t rail, bool n
 {
     if (endpoint && !(member->caps.mr_mode & HMREG_MR_ENDPOINT))
         return hmreg_fail(-EINVAL,
-                          "the endpoint of rail %zu (%s) is set; it must be NULL, since that "
-                          "domain binds no endpoints (no HMREG_MR_ENDPOINT)",
+                          "the endpoint of rail %zu (%s) is set; it must be NULL, because the "
+                          "rail's domain binds no endpoints (no HMREG_MR_ENDPOINT)",
                           rail, member->caps.fabric);
     if (!endpoint && needed)
         return hmreg_fail(-EINVAL,
-                          "endpoints[%zu] is NULL; rail %zu (%s) binds each region to one "
-                          "(HMREG_MR_ENDPOINT)",
+                          "endpoints[%zu] is NULL, but rail %zu (%s) binds each region to an "
+                          "endpoint (HMREG_MR_ENDPOINT)",
                           rail, rail, member->caps.fabric);
     return 0;
 }
@@ -231,9 +231,9 @@ static inline uint64_t words(const struct hmreg_mr_attr *attr, size_t from, size
     return any;
 }
 
-/* Do the attributes say no more than the arguments of hmreg_mr_get(), a claim that no variant has,
- * and a policy? Only a miss uses the context. Every byte of the other fields is compared, also of
- * fields added later. */
+/* Do the attributes have only the arguments of hmreg_mr_get(), a claim that no variant has, and a
+ * policy? Only a miss uses the context. Every byte of the other fields is compared, also of fields
+ * added later. */
 static bool is_usual(const struct hmreg_mr_attr *attr)
 {
     if (attr->size != sizeof(*attr) || attr->iov_count != 1 || !attr->iov ||

@@ -96,7 +96,7 @@ static noinline void unpinned_last(const struct thread_cache *tcache, struct hmr
 static inline void unpin(const struct thread_cache *tcache, struct pin_slot *pin_slot,
                          struct hmreg_mr *mr, bool at_once)
 {
-    /* A release: the user's accesses happen before a thread that adds up pins sees the new value.
+    /* A release: a thread that adds up pins and sees the new value also sees the user's accesses.
      */
     add_to(&pin_slot->pins, -1u);
     fence(tcache);
@@ -162,8 +162,8 @@ void hmreg_mr_put(struct hmreg_mr *mr)
         put_last(view->tcache, mr);
 }
 
-/* For an entry that serves gets: if the put finds that it has just stopped serving, it leaves it to
- * other threads. */
+/* For an entry that serves gets: if the put finds that the entry has just stopped serving, it
+ * leaves the entry to other threads. */
 int hmreg_mr_try_put(struct hmreg_mr *mr)
 {
     const struct tls_view *view;
@@ -193,7 +193,7 @@ static bool serves(const struct thread_cache *tcache, const struct pin_slot *pin
     return !(tcache->exact || pin_slot->whole) || (!offset && len == size);
 }
 
-/* By this state of the gate, can no unread change concern this entry? Events being read from the
+/* By this state of the gate: can no unread change concern this entry? Events being read from the
  * kernel, and counts, concern memory that the monitor watches; changes in the queue may concern
  * any. Read the sequence after the state: an earlier value may be from before a drain that has
  * opened the gate since. */
@@ -223,7 +223,7 @@ static bool entry_is_valid(const struct thread_cache *tcache, struct hmreg_mr *m
     return false;
 }
 
-/* Has the entry still the sequence, and does it serve? The gate's state was read before. */
+/* Does the entry still have the sequence, and does it serve? The gate's state was read before. */
 static bool is_served(const struct thread_cache *tcache, const struct pin_slot *pin_slot,
                       const struct hmreg_mr *mr, uint32_t sequence, const struct cache_want *want)
 {
@@ -297,8 +297,8 @@ static uint32_t remembered(const struct thread_cache *tcache, const struct pin_s
 }
 
 /* Tries the entry that a slot names. NULL: it does not serve. *go_on: whether another entry may.
- * Leaving an entry that ends with its last put may deregister it, so no other entry serves at
- * once. */
+ * Giving up an entry that ends with its last put may deregister it, so only others serve at once.
+ */
 static struct hmreg_mr *try_entry(struct thread_cache *tcache, uint32_t slot,
                                   const struct cache_want *want, bool *go_on)
 {
@@ -465,7 +465,7 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
     struct pin_slot *pin_slot;
 
     /* A fast check that neither is NULL: rare pointers without a common bit also take the
-     * out-of-line path. Bits that are no access rights would pass for bits of a sequence. */
+     * out-of-line path. Bits that are not access rights would be taken for bits of a sequence. */
     if (unlikely(!((uintptr_t)domain & (uintptr_t)out)) ||
         unlikely(access & ~(HMREG_ACCESS_ALL | HMREG_GET_HOST)))
         return get_out_of_line(NULL, domain, addr, len, access, out);

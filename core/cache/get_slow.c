@@ -30,8 +30,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A get is served uncached after so many of its registrations were discarded because their memory
- * changed meanwhile, or after so many rounds without result. */
+/* The limit on registrations of one get that are discarded because their memory changed meanwhile,
+ * and on its rounds without result; after that the get is served uncached. */
 #define MAX_DISCARDED 2
 #define MAX_ROUNDS    16
 /* A get stops making room after so many searches in which other threads immediately reused every
@@ -152,7 +152,7 @@ static bool is_modest(const struct get *get)
 }
 
 /* For one range. If it is too long for one registration, its pieces are as long as possible: each
- * is one more key for local operations. */
+ * further piece is one more key for local operations. */
 static int fill_range(struct get *get, struct hmreg_mr *entry)
 {
     uint64_t max_len = get->domain->caps.max_len;
@@ -256,7 +256,7 @@ static int create(struct get *get, struct hmreg_mr *entry)
     return rc;
 }
 
-/* Pinned host memory belongs to a device in name only: the kernel's events apply to the host's
+/* Pinned host memory belongs to a device in name only. The kernel's events apply to the host's
  * caches, so its entries must be there. */
 static struct cache *cache_for(struct get *get)
 {
@@ -406,7 +406,7 @@ static int register_claimed(struct get *get, struct hmreg_mr *entry, struct hmre
 }
 
 /* Uses the entry of another thread, which is live or pending. That thread inserted it after this
- * one's look-up, so a change that happened since may concern it: settle first. */
+ * thread's look-up, so a change since then may concern it: settle first. */
 static int share(struct get *get, struct hmreg_mr *other, struct hmreg_mr **out)
 {
     bool refused_room;
@@ -481,8 +481,8 @@ static int resolve_request(struct get *get)
     return rc && check_awake(get) ? -EAGAIN : rc;
 }
 
-/* Gets a region of more than the get's range. If it fails, registering exactly the range may
- * succeed, so it keeps the thread's last error. */
+/* Gets a region that covers more than the get's range. If it fails, registering exactly the range
+ * may succeed, so it keeps the thread's last error. */
 static int get_covering(struct get *get, const struct iovec *whole, struct hmreg_mr **out)
 {
     struct request request = *get->request;
@@ -522,8 +522,8 @@ static int miss_covering(struct get *get, struct hmreg_mr **out)
     return miss(get, out);
 }
 
-/* Neither a runtime nor the monitor will be asked, and cache_reserve() searches for one that
- * serves: an earlier search would find no more. */
+/* Neither a runtime nor the monitor will be asked, and cache_reserve() itself searches for an entry
+ * that serves: an earlier search would find no more. */
 static bool reserves_at_once(const struct get *get)
 {
     return get->want.claim && get->want.claim->trusted &&
@@ -576,7 +576,7 @@ static int get_uncancelled(struct get *get, bool caching, struct hmreg_mr **out)
     UNCANCELLED;
     int rc, refused;
 
-    (void)context_life(get->domain->lib); /* before an entry of an earlier life is found */
+    (void)context_life(get->domain->lib); /* before an entry of an earlier incarnation is found */
     rc = get_rounds(get, caching, out);
     put_discarded(get);
     region_settle_lost(get->domain);

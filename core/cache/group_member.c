@@ -106,7 +106,7 @@ static void set_withdrawn(struct group *group, size_t member, const char *why)
     if (about->state != HMREG_MEMBER_WITHDRAWN) {
         about->state = HMREG_MEMBER_WITHDRAWN;
         snprintf(about->reason, sizeof(about->reason), "%s", why);
-        hmreg_fail(-ENODEV, "rail %zu (%s) is withdrawn from the group: %s", member,
+        hmreg_fail(-ENODEV, "rail %zu (%s) was taken out of the group: %s", member,
                    group->members[member]->caps.fabric, about->reason);
         hmreg_error_save(&about->why);
         atomic_fetch_or(&group->withdrawn, BIT(member));
@@ -184,7 +184,7 @@ static int complete(struct hmreg_mr *mr, const struct origin *origin, void *cont
     return atomic_load(&group->withdrawn) & BIT(group->replacing) ? -EAGAIN : 0;
 }
 
-/* False: another thread has published a region meanwhile that lacks the member. */
+/* False: another thread has meanwhile published a region that lacks the member. */
 static bool end_replacement(struct group *group)
 {
     struct group_member *about = &group->about[group->replacing];
@@ -288,7 +288,7 @@ static int replace(struct group *group, size_t member, struct hmreg_domain *doma
     if (!domain->caps.any_thread ||
         thread_start(&thread, NULL, run_thread, group, "to register on a group's new member"))
         run(group);
-    if (domain_is_lost(domain)) /* meanwhile; its loss has perhaps not found it in the group */
+    if (domain_is_lost(domain)) /* meanwhile; the loss perhaps did not find it in the group */
         (void)withdraw(group->domain, member, domain->lost.why);
     hmreg_error_unguard(&guard, true);
     return 0;

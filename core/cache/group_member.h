@@ -13,7 +13,7 @@ void group_member_join(struct group *group);
  * thread suspends, resumes, withdraws or replaces. */
 void group_member_end_left(struct hmreg_domain *domain);
 
-/* Withdraws a lost member from each of its groups. If memory is short, the domain is not settled
+/* Withdraws a lost member from each of its groups. If memory is short, the loss is not complete
  * (lost_settle()). */
 void group_member_lost(struct hmreg_domain *member, const char *why);
 

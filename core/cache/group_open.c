@@ -44,8 +44,8 @@ static int check_config(const struct hmreg_group_config *callers, struct hmreg_g
                           "config->domain->ways is set; a group has no ways of path dmabuf: each "
                           "member keeps its own");
     if (domain->sync_memops)
-        return hmreg_fail(-EINVAL, "config->domain->sync_memops is set; a group has none: each "
-                                   "member has its own");
+        return hmreg_fail(-EINVAL, "config->domain->sync_memops is set; a group has no such "
+                                   "setting: each member has its own");
     if (domain->order[0])
         return hmreg_fail(-EINVAL, "config->domain->order is set; a group has no order of paths: "
                                    "each member has its own");

@@ -48,8 +48,8 @@ static struct segment segment_of(const struct get *get, size_t index)
 
 /* ---- before the registration ------------------------------------------------------------- */
 
-/* Programs unmap host memory that they registered with a runtime. The runtime does not notice, so
- * its identity proves nothing. */
+/* Programs unmap host memory that they registered with a runtime. The runtime does not notice that,
+ * so its identity proves nothing. */
 static bool is_unmappable(const struct get *get, const struct segment *segment)
 {
     return get_is_host(get) && segment->range->host_addr == segment->start;
@@ -73,7 +73,7 @@ static bool is_foreign(const struct get *get, const struct segment *segment)
     return claim_is_foreign(get->found->iface) && !segment->in_dmabuf;
 }
 
-/* A region of a caller's dmabuf of memory that no runtime knows would hold that memory after its
+/* A region of a caller's dmabuf of memory that no runtime knows would keep that memory after its
  * owner has freed it. */
 enum hmreg_policy notice_policy(const struct get *get)
 {
@@ -91,7 +91,7 @@ enum hmreg_policy notice_policy(const struct get *get)
 }
 
 /* Host memory stays while a get holds it, and the fabric or an earlier check has shown that the
- * process may access it. If the application reports changes, this saves nothing. */
+ * process may access it. If the application reports changes, this check saves nothing. */
 static bool is_held_only(const struct get *get)
 {
     return get->want.policy == HMREG_POLICY_LAST_PUT && get->found->iface == HMREG_IFACE_SYSTEM &&
@@ -194,7 +194,7 @@ static bool populate(uint64_t start, uint64_t end)
  * us for each mapping, populating 0.03 to 0.2 us for each page. */
 #define LEAST_MAPPINGS 64
 
-/* Will a fabric that pins refuse the range if the process may not access it? It does so for memory
+/* If the process may not access the range: will a fabric that pins refuse it? It does so for memory
  * that it may write. Memory that it only reads it may pin by force (before Linux 6.2). Then the
  * pages are populated, if that is less work than reading the list of mappings: the kernel refuses
  * as it would refuse an access. */
@@ -211,8 +211,8 @@ static bool is_pinning_strict(const struct get *get, const struct segment *segme
            populate(segment->start, segment->end);
 }
 
-/* Will the fabric refuse the range if the process may not access it as the get assumed? It need not
- * refuse memory that is paged on demand. */
+/* If the process may not access the range as the get assumed: will the fabric refuse it? It need
+ * not refuse memory that is paged on demand. */
 static bool is_checked_by_fabric(const struct get *get, const struct segment *segment)
 {
     return !get->request->options.on_demand && is_pinning_strict(get, segment);
@@ -230,8 +230,8 @@ static bool is_runtimes(const struct segment *segment, const struct hmem_range *
 
 /* Is the range private anonymous memory that the process can access, or a runtime's own? Other
  * memory may change without an event (truncation, holes punched in a file). Called while the range
- * is watched, so the answer holds. The answer is kept until a call that may change mappings begins:
- * a call that began before the question has ended by then, and a later call finds the range
+ * is watched, so the answer stays valid. The answer is kept until a call that may change mappings
+ * begins: a call that began before the question has ended by then, and a later call finds the range
  * watched. mprotect(2) is no such call. */
 static bool is_kept(struct get *get, const struct segment *segment)
 {
@@ -287,7 +287,7 @@ static const char *why_unreported(const struct get *get, const struct segment *s
                : why;
 }
 
-/* Must hits on the iface's memory ask unless its end is reported? */
+/* Unless the end of the iface's memory is reported: must hits ask? */
 static bool is_checked(const struct get *get)
 {
     return get->found->iface >= HMREG_IFACE_COUNT ||
@@ -354,7 +354,7 @@ void notice_undo(struct get *get)
 }
 
 /* Any memory whose changes are all counted, if the process can access it. If no runtime is in use,
- * the fabric pins it only now that it is watched, and may be left to refuse it. */
+ * the fabric pins the memory only after it is watched, and may itself refuse it. */
 static bool is_counted(struct get *get, const struct segment *segment)
 {
     struct hmem_range range;
@@ -364,10 +364,10 @@ static bool is_counted(struct get *get, const struct segment *segment)
             ask_is_usable(get, segment, &range));
 }
 
-/* Host memory that its runtime knows by an identity, which proves nothing about the pages. Memory
- * that the runtime itself allocated needs no watch, since the program does not unmap it, and cannot
- * always be watched. The monitor does not watch a device's address of it, which may differ from the
- * CPU's.
+/* Host memory that its runtime knows by an identity; the identity proves nothing about the pages.
+ * Memory that the runtime itself allocated needs no watch, because the program does not unmap it;
+ * nor can it always be watched. The monitor does not watch a device's address of it, which may
+ * differ from the CPU's.
  */
 static bool is_pinned_noticed(struct get *get, const struct segment *segment, bool watched)
 {
@@ -411,7 +411,8 @@ bool notice_watch_entry(struct get *get, struct hmreg_mr *mr)
     if (get_is_host(get))
         context_monitor(get->domain->lib);
     always = is_checked(get);
-    /* Also if the runtime reports changes: it does not notice that memory it pinned was unmapped.
+    /* Even if the runtime reports changes: it does not notice that memory which it pinned was
+     * unmapped.
      */
     watched = get_is_host(get) && watch(get);
     body->ask_monitor = watched && always && must_ask_monitor(get);
@@ -426,7 +427,8 @@ bool notice_watch_entry(struct get *get, struct hmreg_mr *mr)
     return noticed;
 }
 
-/* An import of the memory may keep it in the kernel: no vendor promises that its runtime knows. */
+/* An import of the memory may keep it in the kernel, and no vendor promises that its runtime knows.
+ */
 bool notice_identity_is_unique(const struct get *get, const struct hmreg_mr *mr)
 {
     for (size_t i = 0; entry_body(mr)->ask_identity && i < segment_count(get); i++)

@@ -18,7 +18,7 @@ struct get {
     struct layout *list; /* several segments or ranges; NULL: one range, the request's */
     struct cache_want want;
     uint64_t start, end; /* the caller's range: want's, unless the get covers more */
-    bool covers;         /* it registers more than the caller's range, and evicts nothing for it */
+    bool covers; /* the get registers more than the caller's range, and evicts nothing for it */
     struct resolved *found; /* the resolved memory, in this round; for a list, each segment's */
     bool read;              /* ... in this round: the number of changes that the monitor had
                                reported by then */
@@ -47,15 +47,15 @@ static inline bool get_asks_runtimes(const struct get *get)
     return atomic_load(&get->domain->lib->runtimes.vendors);
 }
 
-/* Will the kernel say, after the range is watched and valid for the region's life, whether its
- * memory is mapped as HMREG_MR_ALLOCATED demands? Then the get need not ask before, and assumes it:
- * notice_watch_entry() returns false if it is not, unless the fabric will refuse it. */
+/* Will the kernel say whether the range's memory is mapped as HMREG_MR_ALLOCATED demands, after the
+ * range is watched, and as long as the region exists? Then the get need not ask before, and assumes
+ * it. notice_watch_entry() returns false if it is not so, unless the fabric will refuse it. */
 bool notice_asks_later(const struct get *get);
 /* Does the thread know that the range is the system's, unless a runtime knows it? */
 bool notice_is_known(const struct get *get);
 
-/* The region's policy: the get's, except that a region that would not end with its memory is not
- * kept past its last put. A caller's dmabuf of unknown memory is kept only if the caller says so;
+/* The region's policy: the get's, except that a region which would not end with its memory ends
+ * with its last put. A caller's dmabuf of unknown memory is kept only if the caller requests it;
  * memory of an iface without a runtime, by its address, never. */
 enum hmreg_policy notice_policy(const struct get *get);
 

@@ -130,7 +130,8 @@ static void limit_of_memory(struct hmreg_plan *plan)
     SAY(out, "%s is %" PRIu64 " bytes, and no more can be pinned", limit.what, limit.bytes);
 }
 
-/* The number of open descriptors; UINT64_MAX: none is left to count them by; 0: unknown. */
+/* The number of open descriptors; UINT64_MAX: no descriptor is left to count them with; 0: unknown.
+ */
 static uint64_t count_descriptors(void)
 {
     uint64_t count = 0;
@@ -148,7 +149,7 @@ static uint64_t count_descriptors(void)
 static void limit_of_descriptors(struct hmreg_plan *plan)
 {
     struct hmreg_plan_limit *out = no_limit(plan, HMREG_PLAN_DESCRIPTORS, plan->exports ? 1 : 0,
-                                            "registering the range exports no dmabuf");
+                                            "registering the range needs no dmabuf");
     struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
     uint64_t open;
 

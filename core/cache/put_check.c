@@ -28,11 +28,11 @@ void put_checked(struct hmreg_mr *mr)
     if (atomic_load(&domain->closed)) {
         report(mr, "its domain was closed");
     } else if (!mr->slot_offset) {
-        report(mr, "it was registered explicitly, and is closed by hmreg_mr_close()");
+        report(mr, "it was registered explicitly: use hmreg_mr_close()");
     } else if (!domain_check(domain)) {
         cache_set_reap(domain->caches);
         if (!cache_unpin_checked(&domain->caches->pool, mr, &gone))
-            report(mr, "no get holds it; it was put before");
+            report(mr, "no get holds it: an earlier put released it");
         else if (gone)
             cache_set_free_entry(domain->caches, gone);
     }

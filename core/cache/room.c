@@ -128,7 +128,7 @@ static unsigned by_fabric(const struct room *room)
     return resolved_is_host(room->found) ? 0 : BIT(ROOM_NIC);
 }
 
-/* If hmreg itself lacks memory, no region's end helps. */
+/* If hmreg itself lacks memory, ending regions does not help. */
 static unsigned kinds_of_error(const struct room *room, int rc)
 {
     switch (rc) {
@@ -197,7 +197,7 @@ static unsigned of_rail(const struct room *room, const struct hmreg_domain *rail
            (same || (*nic && !strcmp(nic, rail->caps.nic)) ? BIT(ROOM_NIC) : 0);
 }
 
-/* The kinds that a domain's regions may help. */
+/* The kinds of shortage that ending a domain's regions may relieve. */
 static unsigned of_domain(const struct room *room, struct hmreg_domain *domain)
 {
     unsigned kinds = BIT(ROOM_FILES) | BIT(ROOM_DEVICE);
@@ -211,7 +211,7 @@ static unsigned of_domain(const struct room *room, struct hmreg_domain *domain)
     return kinds;
 }
 
-/* The kinds that this cache's regions may help. */
+/* The kinds of shortage that ending this cache's regions may relieve. */
 static unsigned of_cache(const struct room *room, const struct cache *cache)
 {
     unsigned kinds = of_domain(room, cache->pool->domain);
@@ -299,8 +299,8 @@ static void count_anew(struct room *room)
     room->traffic = traffic;
 }
 
-/* The callback of an eviction: the search's `helped` belongs to the last entry that it was asked
- * about. */
+/* The callback of an eviction: `helped` in the search belongs to the last entry it was asked about.
+ */
 static bool helps(const struct hmreg_mr *entry, void *context)
 {
     struct room *room = context;
@@ -327,7 +327,7 @@ struct batch {
     struct room *room;
     int rc;
     unsigned most, gone;
-    bool served; /* only domains that the library's thread serves give way, else only the others */
+    bool served; /* only domains that the library's thread serves, else only the others */
 };
 
 static bool is_done(const struct batch *batch)
@@ -394,7 +394,7 @@ static void evict_own(struct batch *batch)
 
 /* ---- other domains ----------------------------------------------------------------------- */
 
-static void rest(void)
+static void sleep_shortly(void)
 {
     static const struct timespec pause = {.tv_nsec = 1000000};
 
@@ -418,7 +418,7 @@ static bool is_freeing(struct cache_set *set, unsigned before, unsigned count)
 }
 
 /* If the library's thread makes no progress, for instance inside a fabric that does not return, the
- * registration stops waiting for it: all other domains give way too late. */
+ * registration stops waiting for it: other domains' regions would end too late. */
 static void await_freed(struct room *room, struct cache_set *set, unsigned before, unsigned count)
 {
     for (int i = 0; i < WAITS_MOST && is_freeing(set, before, count); i++) {
@@ -426,11 +426,11 @@ static void await_freed(struct room *room, struct cache_set *set, unsigned befor
         if (room->stuck)
             return;
         if (is_freeing(set, before, count))
-            rest(); /* another thread has them */
+            sleep_shortly(); /* another thread has them */
     }
 }
 
-/* Promises first the regions that have ended before, and that its next call will free. */
+/* First promises the regions that have ended before, which its next call will free. */
 static void promise(struct batch *batch, struct cache_set *set)
 {
     if (has_ended(set) || evict_of(batch, set))
@@ -491,7 +491,7 @@ static int retire_served(struct cache_set *set, void *context)
     if (is_direct(ended->room, set->domain) || !is_served(ended->room, set) || !has_ended(set) ||
         !(of_domain(ended->room, set->domain) & ended->room->kinds))
         return 0;
-    ended->room->stuck = !reaper_hurry(&set->reaper); /* some may be held: it waits for none */
+    ended->room->stuck = !reaper_hurry(&set->reaper); /* some may be held, but it waits for none */
     ended->any |= atomic_load(&set->pool.freed) != freed;
     return 0;
 }
@@ -563,7 +563,7 @@ static bool cannot_lock(const struct room *room)
     return room->kinds & BIT(ROOM_LOCKED) && room->locks > locked_limit();
 }
 
-/* Does it exceed the limit, with the locked memory that is not idle? The region's other
+/* Does it exceed the limit together with the locked memory that is not idle? The region's other
  * registrations are read last, so that those made meanwhile are not counted twice. */
 static bool exceeds_locked(struct room *room)
 {
@@ -607,7 +607,7 @@ static bool is_older(const struct hmreg_mr *entry, void *context)
            (of_entry(room, entry) & room->kinds);
 }
 
-/* Finds an idle region among the regions that were held then. */
+/* Does it find an idle region among the regions that were held then? */
 static int find_idle_by_now(struct cache_set *set, void *context)
 {
     struct cache_need need = {.helps = is_older, .context = context};
@@ -619,7 +619,7 @@ static int find_idle_by_now(struct cache_set *set, void *context)
     return found;
 }
 
-/* Has nothing changed since that would make it fit now? */
+/* Is it so that nothing has changed since which would make it fit now? */
 static bool is_remembered(struct room *room, int rc)
 {
     struct room_misfit *misfit = &room->domain->caches->misfit;
@@ -690,7 +690,8 @@ static bool give_up(struct room *room, int rc)
 
 /* ---- room -------------------------------------------------------------------------------- */
 
-/* Nothing gives way in time. Other domains promise what they can give at their next call. */
+/* Nothing gives way in time. Other domains promise the regions that they can free at their next
+ * call. */
 static bool take_promises(struct room *room, struct batch *batch)
 {
     batch->most = UINT_MAX;
@@ -721,7 +722,7 @@ static bool await_others(struct room *room)
         room->waits = 0;
     if (!others || room->stuck || room->waits++ == WAITS_MOST)
         return false;
-    rest();
+    sleep_shortly();
     return true;
 }
 

@@ -9,7 +9,7 @@
 
 #include "core/mr/room.h"
 
-/* hmreg_domain.make_room. If another domain's regions give way, it waits for the library's thread
+/* hmreg_domain.make_room. If other domains' regions are evicted, it waits for the library's thread
  * while that makes progress, at most some seconds for each attempt. It takes no lock that a caller
  * may hold. */
 bool room_make(struct room *room, int rc);

@@ -36,13 +36,13 @@ static void add_short(struct text *text, const struct room *room)
     static const char *const names[ROOM_KINDS] = {
         [ROOM_LOCKED] = "locked memory",
         [ROOM_FILES] = "a descriptor or mapping of the process",
-        [ROOM_NIC] = "the NIC's room for regions",
+        [ROOM_NIC] = "the NIC's space for regions",
         [ROOM_DEVICE] = "the device's window for other devices (BAR1)",
         [ROOM_DOMAIN] = "a key of the domain",
     };
     const char *before = "";
 
-    add(text, "it is short of ");
+    add(text, "the registration is short of ");
     for (unsigned kind = 0; kind < ROOM_KINDS; kind++) {
         if (!(room->kinds >> kind & 1))
             continue;
@@ -68,7 +68,7 @@ static void add_holders(struct text *text, const struct room_holders *holders)
     unsigned named = holders->count < ROOM_HOLDERS ? holders->count : ROOM_HOLDERS;
 
     if (!named) {
-        add(text, "; no region of this process holds any");
+        add(text, "; no region of this process holds any of it");
         return;
     }
     add(text, "; in use by regions of ");
@@ -83,11 +83,11 @@ static void add_holders(struct text *text, const struct room_holders *holders)
 static void add_late(struct text *text, const struct room *room)
 {
     if (room->stuck)
-        add(text, "; idle ones end late, since a fabric does not return to hmreg's thread that "
-                  "deregisters them: try again later");
+        add(text, "; idle regions end late, because the fabric has not returned to hmreg's "
+                  "deregistering thread: try again later");
     else if (room->promised)
-        add(text, "; idle ones of a domain whose fabric only its own threads may call end at its "
-                  "next call, as hmreg_domain_progress(): try again after it");
+        add(text, "; a domain that only its own threads may call ends idle regions at its next "
+                  "call, such as hmreg_domain_progress(): try again after it");
 }
 
 void room_tell(const struct room *room, int rc, const struct room_holders *holders)

@@ -9,7 +9,7 @@
 
 #define ROOM_HOLDERS 3 /* domains that are named */
 
-/* A domain, which may be closed by now, and its regions that hold the room. */
+/* A domain, which may be closed by now, and its regions that hold the resource. */
 struct room_holder {
     char fabric[sizeof(((struct provider_caps *)0)->fabric)];
     char nic[sizeof(((struct provider_caps *)0)->nic)];

@@ -29,20 +29,19 @@
 
 static int fail_bound(const struct hmreg_mr *mr)
 {
-    return hmreg_fail(
-        -EBUSY,
-        "an endpoint, counter or memory window is bound to the region of %zu bytes at "
-        "%#llx on %s: close that, or the region, first",
-        (size_t)mr_len(mr), (unsigned long long)mr_start(mr), mr->domain->caps.fabric);
+    return hmreg_fail(-EBUSY,
+                      "an endpoint, counter or memory window is bound to the region of %zu bytes "
+                      "at %#llx on %s: close it, or the region, first",
+                      (size_t)mr_len(mr), (unsigned long long)mr_start(mr),
+                      mr->domain->caps.fabric);
 }
 
 static int fail_async(const struct hmreg_domain *domain)
 {
-    return hmreg_fail(
-        -EOPNOTSUPP,
-        "registrations of %s complete in an event queue that the application reads: close its "
-        "regions of this memory, and register them again",
-        domain->caps.fabric);
+    return hmreg_fail(-EOPNOTSUPP,
+                      "registrations of %s complete in an event queue that the application reads: "
+                      "close its regions of this memory, and register them again later",
+                      domain->caps.fabric);
 }
 
 /* Has the library bound the region, at its get's request? */
@@ -71,8 +70,7 @@ static int check_set(struct cache_set *set, void *context)
     return rc ? rc : visit_entries(set, &visit);
 }
 
-/* Ends a region. Continues after a failure, and keeps the first one, but -EBUSY if there was
- * one. */
+/* Ends a region. Continues after a failure. Keeps the first failure, but prefers -EBUSY. */
 static int end(struct hmreg_mr *mr, const struct origin *origin, void *context)
 {
     int *failed = context, rc = region_suspend(mr, is_ours(mr));
@@ -86,15 +84,15 @@ static int end(struct hmreg_mr *mr, const struct origin *origin, void *context)
 static int fail_lost(const struct hmreg_domain *domain)
 {
     return hmreg_fail(-EBUSY,
-                      "a domain is lost (%s), and has not deregistered all of the range yet: call "
-                      "again later",
+                      "a domain is lost (%s), and some of its registrations in the range have not "
+                      "ended yet: call again later",
                       domain->lost.why);
 }
 
-/* Nor for a replacement in a group that was withdrawn again. */
+/* Nor does it wait for a replacement in a group that was withdrawn again. */
 static int fail_stuck(void)
 {
-    return hmreg_fail(-EBUSY, "a replacement NIC is registering memory of the range, and does not "
+    return hmreg_fail(-EBUSY, "a replacement NIC is registering memory of the range and does not "
                               "answer: call again later");
 }
 
@@ -107,8 +105,8 @@ static int check_patience(const struct hmreg_domain *domain, int64_t since)
         return fail_stuck();
     if (!group_had_withdrawal(domain->group) || now_ns() - since < SECOND_NS)
         return 0;
-    return hmreg_fail(-EBUSY, "another thread has been registering a region of the range for a "
-                              "second, on a group with a withdrawn member: call again later");
+    return hmreg_fail(-EBUSY, "for a second another thread has been registering a region of the "
+                              "range, on a group with a withdrawn member: call again later");
 }
 
 static int end_set(struct cache_set *set, void *context)
@@ -135,8 +133,8 @@ static int end_set(struct cache_set *set, void *context)
     if (!rc && undone_touch(domain, range->start, range->end))
         rc = domain_is_lost(domain)
                  ? fail_lost(domain)
-                 : hmreg_fail(-EBUSY, "the fabric is busy with a registration of a call that "
-                                      "failed, and does not deregister it yet");
+                 : hmreg_fail(-EBUSY, "the fabric is busy with the registration of a failed call "
+                                      "and has not deregistered it yet");
     return rc ? rc : failed;
 }
 
@@ -223,7 +221,7 @@ static int resume_one(struct hmreg_mr *mr, const struct origin *origin,
     return rc && resumption->failures ? note_failure(mr, rc, resumption->failures) : rc;
 }
 
-/* An explicit region that a busy close has ended in part stays so. */
+/* An explicit region that a busy close has partly ended stays so. */
 static int resume(struct hmreg_mr *mr, const struct origin *origin, void *context)
 {
     struct origin *own;

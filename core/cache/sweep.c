@@ -7,7 +7,7 @@
 #include "core/cache/cuts.h"
 #include "core/context/resolve.h"
 
-/* A question about an entry, which may hold another region when the answer arrives. */
+/* A question about an entry that may hold another region when the answer arrives. */
 struct question {
     struct hmreg_mr *entry;
     enum hmreg_iface iface;

@@ -121,7 +121,7 @@ static size_t bytes_of(uint32_t size)
 }
 
 /* If possible, in memory that an image of the process lacks: a restored process must have no hit
- * before it knows that it is one. */
+ * before it knows that it was restored. */
 static uint32_t *slots_new(uint32_t size)
 {
     uint32_t *made;
@@ -134,7 +134,7 @@ static uint32_t *slots_new(uint32_t size)
     return made != MAP_FAILED ? made : map(bytes_of(size), PROT_READ | PROT_WRITE);
 }
 
-/* Without the hooks in libc, which would shut the gates: no region is of this memory. */
+/* Not through the hooks in libc, which would shut the gates: no region is of this memory. */
 static void unmap_slots(void *slots, size_t bytes)
 {
     syscall(SYS_munmap, slots, bytes);
@@ -336,7 +336,7 @@ static struct pin_slot *pin_slots_new(uint32_t room)
     return made;
 }
 
-/* Likewise in reserved addresses, enough for all entries. *at: their start, or NULL if none are
+/* Likewise in reserved addresses, with room for all entries. *at: their start, or NULL if none are
  * reserved yet. False: no memory. */
 static bool pin_slots_extend(struct pin_slot **at, uint32_t *room, uint32_t end)
 {
@@ -352,7 +352,7 @@ static bool pin_slots_extend(struct pin_slot **at, uint32_t *room, uint32_t end)
     return false;
 }
 
-/* Eviction may clear `used` meanwhile: then the entry gets one more chance. */
+/* Eviction may clear `used` meanwhile: the entry then gets one more chance. */
 static void copy_pin_slots(struct pin_slot *to, const struct pin_slot *from, uint32_t count)
 {
     work_count(count);
@@ -504,7 +504,7 @@ static void give_back_some(struct thread_cache *tcache)
 
 /* Replaces a full table by an empty one: later gets find the entries in the caches and remember
  * them again. The new table is larger, unless the old one had room for every entry and for the
- * parts of entries that it served: then most of its slots are stale. */
+ * parts of entries that it served: most of its slots are then stale. */
 static void replace_slots(struct thread_cache *tcache)
 {
     uint32_t had = size_of(tcache), size = had, *made;
@@ -553,7 +553,7 @@ void thread_cache_remember(struct thread_cache *tcache, uint64_t addr, uint32_t 
     *slot = pin_slot_offset(number);
 }
 
-/* If unpublished entries hide it from searches, they go. */
+/* If unpublished entries hide it from searches, they are removed. */
 void thread_cache_keep_larger(struct thread_cache *tcache, struct range range, uint64_t addr,
                               uint64_t len)
 {

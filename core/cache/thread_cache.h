@@ -74,7 +74,7 @@ struct tls_view {
     uint64_t serial;     /* the domain's serial; ~serial: every request goes out of line */
     uint32_t *slots;     /* slot offsets of entries, see pin_slot_offset(); 0: free. The kernel may
                             zero them at any time, so each is read once */
-    uint32_t mask, room; /* mask: of a slot, in bytes; room: where pin slots end, in bytes */
+    uint32_t mask, room; /* mask: a slot's mask, in bytes; room: where pin slots end, in bytes */
     char *entries;       /* the base of the stable array of entries */
     struct pin_slot *pin_slots;
     const struct gate *gate;
@@ -83,7 +83,7 @@ struct tls_view {
 };
 
 /* Addresses known to be mapped privately and anonymously, unless a call that may change mappings
- * has begun since `when` (monitor_is_unchanged()): a miss there asks the kernel nothing. */
+ * has begun since `when` (monitor_is_unchanged()): a miss there does not ask the kernel. */
 struct mapped_range {
     uint64_t start, end, when;
 };
@@ -92,15 +92,15 @@ struct mapped_range {
 struct thread_cache {
     struct tls_view view;  /* the thread's tls_views may have a copy */
     uint32_t reserved_end; /* pin slots before this one have addresses; 0: they are on the heap */
-    char *old_slots;       /* the rest of a replaced table; NULL: none */
+    char *old_slots;       /* the part of a replaced table that is not freed yet; NULL: none */
     size_t old_bytes;
     struct mapped_range mapped[MAPPED_KNOWN];
     unsigned mapped_next;     /* index of the next one to replace */
     struct range_list larger; /* slot offsets of entries that have served parts of their ranges */
-    bool fenced;    /* the kernel has no membarrier(2): hits and puts call barrier_here() */
+    bool fenced;    /* the kernel lacks membarrier(2): hits and puts call barrier_here() */
     bool exact;     /* only a region of exactly the requested range serves */
     uint32_t used;  /* slots in use */
-    uint32_t parts; /* of these, slots of requests for parts of entries */
+    uint32_t parts; /* how many of them are slots of requests for parts of entries */
     struct thread_cache_set *set;
     struct thread_cache *next;
     _Atomic uint64_t owner;         /* number of a thread; 0: free for the next thread */
@@ -119,7 +119,7 @@ struct thread_cache_set {
     struct thread_cache_set *next; /* in the list of all sets of the process */
 };
 
-/* entries, lock: as above. fenced: do without membarrier(2). False: no memory. */
+/* entries, lock: as above. fenced: do not use membarrier(2). False: no memory. */
 bool thread_cache_set_open(struct thread_cache_set *set, const struct stable_array *entries,
                            pthread_mutex_t *lock, unsigned caches, bool exact, bool fenced);
 /* Call it when no thread is in a call with the domain. stats: returns the statistics of each
@@ -131,7 +131,7 @@ void thread_cache_set_close(struct thread_cache_set *set,
  * missing one; NULL: no memory. */
 struct thread_cache *thread_cache_find(struct thread_cache_set *set);
 struct thread_cache *thread_cache_join(struct thread_cache_set *set);
-/* Copies of the views of the domains that this thread used last. There are few, since static
+/* Copies of the views of the domains that this thread used last. There are few, because static
  * thread-local storage is scarce: thread_cache_find() gives a domain the TLS view that it shares
  * with others. */
 #define TLS_VIEWS 4

@@ -18,10 +18,10 @@
 
 /* ---- keys ------------------------------------------------------------------------------- */
 
-/* Is the claim part of the key? A checked claim about memory, and a trusted one of the system's,
- * are not: they are compared with each region that is found (entry_is_claimed()). A claim about a
- * dmabuf, of an iface without a runtime, or a trusted claim of an iface decides what the memory is,
- * so it is. A claim about a list applies to each segment. */
+/* Is the claim part of the key? Not part of the key: a checked claim about memory, and a trusted
+ * claim of the system's; they are compared with each region that is found (entry_is_claimed()).
+ * Part of it, because it decides what the memory is: a claim about a dmabuf, of an iface without a
+ * runtime, or a trusted claim of an iface. A claim about a list applies to each segment. */
 static bool has_claim(const struct hmreg_mr_attr *attr, bool list)
 {
     if (attr->claim_iface == HMREG_CLAIM_NONE)
@@ -30,8 +30,8 @@ static bool has_claim(const struct hmreg_mr_attr *attr, bool list)
            (attr->claim_iface == HMREG_CLAIM_TRUSTED && attr->iface != HMREG_IFACE_SYSTEM);
 }
 
-/* Clears the fields that are not part of the key. All other fields are, also those added later:
- * treat a field that is a pointer as auth_key, dmabuf and endpoints are treated. */
+/* Clears the fields that are not part of the key. All other fields are part of it, including fields
+ * added later: treat a pointer like auth_key, dmabuf and endpoints. */
 static void clear_others(struct hmreg_mr_attr *attr, bool list)
 {
     size_t padding = offsetof(struct hmreg_mr_attr, device) + sizeof(attr->device);
@@ -52,7 +52,7 @@ static void clear_others(struct hmreg_mr_attr *attr, bool list)
     attr->endpoint = NULL;
     attr->endpoints = NULL;
     attr->endpoint_count = 0;
-    attr->segments = NULL; /* a list is in the variant; segment_count says it is not an iov's */
+    attr->segments = NULL; /* the variant has a list; segment_count says that it is not an iov's */
     if (!has_claim(attr, list)) {
         if (attr->claim_iface == HMREG_CLAIM_TRUSTED)
             attr->claim_base = attr->claim_len = 0;

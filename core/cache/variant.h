@@ -18,7 +18,7 @@
  * memcmp(3). */
 struct variant_key {
     struct hmreg_mr_attr attr; /* fields that are not part of the key, or of which only the contents
-                                  are, are zero */
+                                  are part, are zero */
     uint64_t flags;
     uint64_t dev, ino, base; /* the caller's dmabuf: its inode, and the address of its first byte */
     uint64_t count;          /* segments of a list; 0: one range, which is not part of the key */

@@ -41,8 +41,8 @@ static bool hold(const struct cache_pool *pool, struct hmreg_mr *entry)
 static int fail_stuck(const struct hmreg_mr *entry)
 {
     return hmreg_fail(-EBUSY,
-                      "the fabric is busy with a region of %zu bytes at %#llx, which no get holds, "
-                      "and does not deregister it yet",
+                      "the fabric is busy with a region of %zu bytes at %#llx that no get holds, "
+                      "and has not deregistered it yet",
                       (size_t)(entry->node.end - entry->node.start),
                       (unsigned long long)entry->node.start);
 }

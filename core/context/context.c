@@ -85,7 +85,7 @@ void context_device(struct hmreg *lib, enum hmreg_iface iface, int device, struc
 }
 
 /* Logs the chosen monitor and shows it on the stats page. Called once per library, on the thread
- * that chose. If another thread has begun to load a file since, that is not worth a line. */
+ * that chose. If another thread has begun to load a file since, that needs no line. */
 static void log_choice(struct hmreg *lib)
 {
     struct hmreg_monitor_info info = {0};
@@ -95,8 +95,7 @@ static void log_choice(struct hmreg *lib)
     loads |= monitor_awaits_linker(lib->monitor);
     stats_page_show_monitor(&lib->stats_page, &info);
     if (info.active == HMREG_MONITOR_DISABLED || (!loads && monitor_is_short(lib->monitor)))
-        log_must(&lib->settings.log,
-                 "host memory is registered anew by each get, none is cached%s: %s",
+        log_must(&lib->settings.log, "each get registers host memory anew, none is cached%s: %s",
                  info.active == HMREG_MONITOR_DISABLED ? "" : " for now", info.why);
     else
         log_say(&lib->settings.log, HMREG_LOG_INFO, "%s reports changes of host memory%s%s",
@@ -211,8 +210,8 @@ int hmreg_open(const struct hmreg_config *config, struct hmreg **out)
     runtimes_open(&lib->runtimes, lib->settings.ifaces, lib->settings.named, lib->epoch,
                   &lib->settings.log);
     if (settings.monitor_missing)
-        log_say(&lib->settings.log, HMREG_LOG_WARN, "FI_MR_CACHE_MONITOR=%s, the default serves",
-                settings.monitor_missing);
+        log_say(&lib->settings.log, HMREG_LOG_WARN,
+                "FI_MR_CACHE_MONITOR=%s; hmreg uses its default", settings.monitor_missing);
     join_all(lib);
     *out = lib;
     return 0;

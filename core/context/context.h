@@ -31,7 +31,7 @@ struct owned {
 
 struct hmreg {
     uint64_t epoch;
-    _Atomic uint64_t life; /* of the process, as context_life() saw it last */
+    _Atomic uint64_t life; /* of the process, as context_life() last saw it */
     struct hmreg *next;    /* in the process's list, whose lock guards these two */
     unsigned visitors;     /* threads in context_each() */
     struct settings settings;
@@ -60,8 +60,8 @@ struct hmreg {
 /* Checks that lib is not NULL and belongs to this process. -EINVAL, -EPERM. */
 int context_check(const struct hmreg *lib);
 
-/* life_number(). In a new life no cached region of an earlier one serves any more: each ends with
- * its last put. */
+/* life_number(). In a new incarnation no cached region of an earlier one serves any more: each ends
+ * with its last put. */
 uint64_t context_life(struct hmreg *lib);
 
 /* Calls call() for each open library of the process, which stays open meanwhile, until a call does

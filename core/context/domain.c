@@ -21,8 +21,7 @@
 static int fail_absent(const char *what)
 {
     return hmreg_fail(-EOPNOTSUPP,
-                      "the provider of this domain, which hmreg_domain_query() names, has no %s",
-                      what);
+                      "the provider of this domain (see hmreg_domain_query()) has no %s", what);
 }
 
 static int no_path(void *self, enum hmreg_path path, enum hmreg_iface iface, int device,
@@ -60,7 +59,7 @@ static int no_unmap_raw(void *self, uint64_t key)
 
 static int no_bind(void *self, const struct hmreg_mr_keys *mr, void *object, uint64_t flags)
 {
-    return fail_absent("objects to bind a region to");
+    return fail_absent("objects to which a region can be bound");
 }
 
 /* A provider without these two operations has nothing to enable and no pages to look up. */
@@ -77,7 +76,7 @@ static int no_refresh(void *self, const struct hmreg_mr_keys *mr, const struct i
 
 static int no_bind_domain(void *self, void *object, uint64_t flags)
 {
-    return fail_absent("event queues to bind");
+    return fail_absent("event queues that can be bound");
 }
 
 static void no_look(void *self, struct hmreg_mr_keys *mr)
@@ -206,8 +205,8 @@ static int check_order(const enum hmreg_path *order)
         count++;
     for (int i = count; i < HMREG_PATHS_MAX; i++)
         if (order[i] != HMREG_PATH_NONE)
-            return hmreg_fail(-EINVAL, "config->order[%d] comes after its end, order[%d]", i,
-                              count);
+            return hmreg_fail(-EINVAL, "config->order[%d] is set after the list's end, order[%d]",
+                              i, count);
     for (int i = 0; i < count; i++) {
         if ((unsigned)order[i] >= HMREG_PATH_COUNT || order[i] == HMREG_PATH_SYSTEM)
             return hmreg_fail(-EINVAL,
@@ -267,7 +266,8 @@ static int set_ways(struct hmreg_domain *domain, const enum hmreg_way *ways)
         if (!ways[i])
             continue;
         if (count != i)
-            return hmreg_fail(-EINVAL, "config->ways[%d] comes after its end, ways[%d]", i, count);
+            return hmreg_fail(-EINVAL, "config->ways[%d] is set after the list's end, ways[%d]", i,
+                              count);
         if (seen & 1u << ways[i])
             return hmreg_fail(-EINVAL, "config->ways has %s twice", hmreg_way_name(ways[i]));
         seen |= 1u << ways[i];
@@ -319,7 +319,7 @@ static int set_cover(struct hmreg_domain *domain, const struct hmreg_domain_conf
                           "ALLOCATION, REMOTE",
                           (int)config->cover);
     if (config->cover > HMREG_COVER_EXACT && (config->flags & HMREG_DOMAIN_EXACT))
-        return hmreg_fail(-EINVAL, "config->cover asks for regions of whole allocations, and "
+        return hmreg_fail(-EINVAL, "config->cover requests regions of whole allocations, but "
                                    "config->flags has HMREG_DOMAIN_EXACT; give one of them");
     domain->cover = config->cover;
     domain->cover_max = config->cover_max ? config->cover_max : UINT64_MAX;
@@ -336,8 +336,8 @@ static int set_keys(struct hmreg_domain *domain, const struct hmreg_domain_confi
 
     if ((caps->mr_mode & HMREG_MR_PROV_KEY) &&
         (config->key_size || config->key_first || config->key_last))
-        return hmreg_fail(-EINVAL, "config->key_size, key_first or key_last is set; accepted is 0, "
-                                   "since this domain chooses keys itself (HMREG_MR_PROV_KEY)");
+        return hmreg_fail(-EINVAL, "config->key_size, key_first or key_last is set; it must be 0, "
+                                   "because this domain chooses keys itself (HMREG_MR_PROV_KEY)");
     if (size > most)
         return hmreg_fail(-EINVAL,
                           "config->key_size is %u; accepted are 1 to %u, the bytes of a key of %s, "
@@ -421,9 +421,9 @@ int domain_check_awake(const struct hmreg_domain *domain)
 {
     if (!atomic_load(&domain->asleep))
         return 0;
-    return hmreg_fail(-EAGAIN,
-                      "the domain (%s) hibernates (hmreg_hibernate()): call after hmreg_thaw()",
-                      domain->caps.fabric);
+    return hmreg_fail(
+        -EAGAIN, "the domain (%s) hibernates (hmreg_hibernate()): call again after hmreg_thaw()",
+        domain->caps.fabric);
 }
 
 int domain_check_device(const struct hmreg_domain *domain, enum hmreg_iface iface, int device)

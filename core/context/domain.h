@@ -78,7 +78,7 @@ struct hmreg_domain {
     atomic_uint tables;      /* open key tables */
     atomic_uint mapped_keys; /* keys mapped by hmreg_domain_map_raw(), and for key tables */
     atomic_uint groups;      /* groups that it is a member of */
-    atomic_uint columns;     /* columns of groups' regions, registered on it or perhaps so */
+    atomic_uint columns;     /* columns of groups' regions that are, or may be, registered on it */
     atomic_bool asleep;      /* the library hibernates: the caller may have closed self's fabric
                                 objects */
     atomic_bool owned;       /* a group owns it, and closes it with itself */
@@ -87,13 +87,13 @@ struct hmreg_domain {
     struct lost lost;
     struct origins origins;
     struct group *group;  /* NULL: the domain is no group */
-    uint64_t more_rights; /* the rights that a hit's region may have beyond the get's */
+    uint64_t more_rights; /* the rights that a region may have beyond the get's, to be a hit */
     /* From the configuration: */
     void (*made)(const struct hmreg_mr *, const struct hmreg_mr_info *, void *);
     void (*ended)(const struct hmreg_mr *, const struct hmreg_mr_info *, void *);
     void *callback_context;
-    enum hmreg_way ways[HMREG_WAY_COUNT]; /* for path dmabuf, ended by NONE; empty: by the pair, see
-                                             core/context/ways.h */
+    enum hmreg_way ways[HMREG_WAY_COUNT]; /* for path dmabuf, ended by NONE; empty: the pair
+                                             decides, see core/context/ways.h */
     bool sync_memops;
     enum hmreg_policy policy;
     enum hmreg_cover cover;
@@ -119,8 +119,8 @@ static inline struct log *domain_log(const struct hmreg_domain *domain)
 {
     return domain ? hmreg_lib_log(domain->lib) : NULL;
 }
-/* What does the error of a registration with the domain, the thread's last error, say about room?
- * Not for a group. */
+/* What does a registration's error, the thread's last error, say about room in the domain? Not for
+ * a group. */
 enum provider_room domain_room(const struct hmreg_domain *domain, int rc);
 /* Checks that a valid iface has this device; SYSTEM accepts -1 and 0. -ENODEV. */
 int domain_check_device(const struct hmreg_domain *domain, enum hmreg_iface iface, int device);

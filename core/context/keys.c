@@ -118,7 +118,7 @@ bool keys_are_random(const struct keys *keys)
 
 static int fail_random(int errnum)
 {
-    return hmreg_fail_os(errnum, "getrandom(2) has no random bytes for a key");
+    return hmreg_fail_os(errnum, "getrandom(2) returned no random bytes for a key");
 }
 
 /* Chooses where the search for a free key starts. */
@@ -164,8 +164,8 @@ int keys_take_any(struct keys *keys, uint64_t *out)
     pthread_mutex_unlock(&keys->lock);
     if (rc == 0)
         return hmreg_fail(-HMREG_ENOKEY,
-                          "all keys of this domain that the library chooses from, %#" PRIx64
-                          " to %#" PRIx64 ", are in use",
+                          "all keys from %#" PRIx64 " to %#" PRIx64
+                          ", which the library may choose in this domain, are in use",
                           keys->low ? 0 : keys->first, keys->last);
     if (rc < 0)
         return hmreg_fail(rc, "hmreg has no memory for a key");
@@ -224,6 +224,6 @@ int keys_unmap(struct keys *keys, uint64_t key)
     pthread_mutex_unlock(&keys->lock);
     free(gone);
     return found ? 0
-                 : hmreg_fail(-EINVAL, "key %#" PRIx64 " is not mapped (any more) in this domain",
-                              key);
+                 : hmreg_fail(-EINVAL,
+                              "key %#" PRIx64 " is not mapped in this domain, or no longer", key);
 }

@@ -65,7 +65,6 @@ int hmreg_domain_lost(struct hmreg_domain *domain, const char *why)
     lost_settle(domain);
     return atomic_load(&domain->lost.settled)
                ? 0
-               : hmreg_fail(-ENOMEM,
-                            "the domain is lost, but hmreg has no memory to take it out of "
-                            "each region of its groups: call again");
+               : hmreg_fail(-ENOMEM, "the domain is lost, but hmreg has no memory to remove it "
+                                     "from each region of its groups: call again");
 }

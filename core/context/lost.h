@@ -24,8 +24,8 @@ int domain_fail_lost(const struct hmreg_domain *domain);
 /* The first reason stays. why: NULL or empty: hmreg's own text. */
 void lost_mark(struct hmreg_domain *domain, const char *why);
 
-/* The second step for a marked domain; no effect if it is done, or the domain is not marked. Keeps
- * the thread's last error. It is not done if memory was short. */
+/* The second step for a marked domain; has no effect if it was done, or the domain is not marked.
+ * Keeps the thread's last error. It is not done if memory was short. */
 void lost_settle(struct hmreg_domain *domain);
 
 #endif

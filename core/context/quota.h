@@ -22,7 +22,7 @@ void quota_destroy(struct quota *quota);
 enum quota_answer {
     QUOTA_TAKEN, /* charged */
     QUOTA_FULL,  /* does not fit until something is evicted */
-    QUOTA_NEVER, /* exceeds a limit even with nothing else charged */
+    QUOTA_NEVER, /* exceeds a limit even if no other region is charged */
 };
 
 /* Would a region exceed the limits even if no other were charged? Takes no lock; callers ask before

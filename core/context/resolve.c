@@ -55,9 +55,9 @@ static int part_at(const struct runtime *runtime, uint64_t at, size_t len, struc
     return 0;
 }
 
-/* For a range that leaves the runtime's allocation: does it begin in host memory, at the process's
- * own address, and is the runtime's next piece such memory too? Addresses for devices end with the
- * pinned memory. */
+/* For a range that extends beyond the runtime's allocation: does it begin in host memory, at the
+ * process's own address, and is the runtime's next piece such memory too? Addresses for devices end
+ * with the pinned memory. */
 static bool is_host_in_parts(const struct runtime *runtime, uint64_t addr, size_t len)
 {
     struct hmem_range part;

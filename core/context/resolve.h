@@ -26,7 +26,7 @@ static inline bool resolved_is_host(const struct resolved *found)
     return found->range.kind == HMREG_MEM_HOST || found->range.kind == HMREG_MEM_HOST_PINNED;
 }
 
-/* Leaves host memory that a runtime pinned to the system: its pages are the process's own, at the
+/* Treats host memory that a runtime pinned as the system's: its pages are the process's own, at the
  * same address for the CPU. */
 static inline void resolved_leave_to_system(struct resolved *found)
 {
@@ -50,7 +50,7 @@ int resolve_mapped(struct hmreg *lib, uint64_t addr, size_t len, struct hmem_ran
 #define RESOLVE_UNREADABLE                                                                         \
     "no runtime knows the memory, and the process cannot read all of it: nothing is mapped "       \
     "there, "                                                                                      \
-    "or without rights, as where a runtime has freed or reserved it"
+    "or it is mapped without rights, as memory is that a runtime has freed or reserved"
 
 /* Can the process read all of this system memory? Also true if unknown. */
 bool resolve_is_readable(struct hmreg *lib, const struct iovec *range);

@@ -21,8 +21,9 @@ static struct {
     _Atomic uint64_t user;  /* the epoch in which a thread is opening or closing it now */
 } used[HMREG_IFACE_COUNT];
 
-/* The threads that are loading a runtime's library. They wait for any thread in dlopen(3), which
- * itself may need a runtime (a get in a constructor). So `used` does not mark the runtime yet.
+/* The threads that are loading a runtime's library. They wait for any thread in dlopen(3), and such
+ * a thread may itself need a runtime (a get in a constructor). So `used` does not mark the runtime
+ * yet.
  */
 static struct {
     _Atomic uint64_t epoch; /* the epoch in which a load last began */
@@ -110,8 +111,8 @@ static void log_outcome(const struct runtimes *all, const struct runtime *runtim
         log_say(all->log, HMREG_LOG_DEBUG, "%s: %d devices", runtime->ops->name, runtime->devices);
 }
 
-/* Marks a vendor's runtime as used before opening it. If it is not installed, no code of it ran:
- * the mark is removed, and a child may look for it again. */
+/* Marks a vendor's runtime as used before opening it. If it is not installed, none of its code ran:
+ * removes the mark, and a child may look for it again. */
 static int open_noted(struct runtimes *all, struct runtime *runtime)
 {
     enum hmreg_iface iface = runtime->ops->iface;
@@ -182,9 +183,10 @@ static int start_loaded(struct runtimes *all, struct runtime *runtime)
     if (rc != -ENOENT && rc != -ENOMEM)
         return 0;
     runtimes_why(all, runtime->ops->iface, why);
-    return hmreg_fail(rc == -ENOMEM ? -ENOMEM : -EIO,
-                      "%s is in this process and may own the memory, but cannot be asked: %s",
-                      runtime->ops->name, why);
+    return hmreg_fail(
+        rc == -ENOMEM ? -ENOMEM : -EIO,
+        "the library of %s is in this process and may own the memory, but cannot be queried: %s",
+        runtime->ops->name, why);
 }
 
 /* For a runtime in the process: is it left alone until the application has started it? */
@@ -238,14 +240,14 @@ static bool may_start(struct runtimes *all, struct runtime *runtime, uint32_t if
         snprintf(runtime->why, sizeof(runtime->why), "%s was not requested", runtime->ops->name);
     else if (first && first != all->epoch)
         snprintf(runtime->why, sizeof(runtime->why),
-                 "a parent of this process used %s before fork(); its runtime does not work in a "
-                 "child: exec first, or open it after fork() only",
+                 "a parent of this process used %s before fork(), and its runtime does not work in "
+                 "a child: exec first, or open it only after fork()",
                  runtime->ops->name);
     else if (runtime->ops->iface != HMREG_IFACE_SYSTEM && loading_was_cut(all->epoch))
-        snprintf(runtime->why, sizeof(runtime->why),
-                 "a parent of this process was loading a runtime on another thread at fork(); "
-                 "dlopen() does not work in such a child: exec first, or open hmreg before or "
-                 "after fork(), not beside it");
+        snprintf(
+            runtime->why, sizeof(runtime->why),
+            "another thread of this process's parent was loading a runtime at fork(), so dlopen() "
+            "does not work here: exec first, or do not open hmreg while another thread forks");
     return !runtime->why[0];
 }
 

@@ -22,7 +22,7 @@
 enum runtime_state {
     RUNTIME_UNTRIED, /* may be started */
     RUNTIME_PRESENT,
-    RUNTIME_ABSENT, /* not requested, or failed to start: stays so */
+    RUNTIME_ABSENT, /* not requested, or failed to start: it stays so */
 };
 
 /* The runtime of one iface. self and devices are set before the state becomes PRESENT, and do not
@@ -63,13 +63,12 @@ static inline struct runtime *runtimes_present(struct runtimes *all, enum hmreg_
                                                                                           : NULL;
 }
 
-/* Likewise for a caller that has named the iface: loads and starts the runtime if that was not
- * tried. Keeps the thread's last error. */
+/* Likewise for a caller that has named the iface: loads and starts the runtime if no call has tried
+ * to. Keeps the thread's last error. */
 struct runtime *runtimes_named(struct runtimes *all, enum hmreg_iface iface);
 
 /* Starts every untried runtime whose library is in the process. Call it before you query the
- * runtimes about an address. -ENOMEM, -EIO: a runtime is in the process, but cannot be queried
- * now. */
+ * runtimes about an address. -ENOMEM, -EIO: a runtime is loaded, but cannot be queried now. */
 int runtimes_notice(struct runtimes *all);
 
 /* Why an iface's runtime is not present; "": it is. */

@@ -292,8 +292,8 @@ static int keep_to_plain_calls(struct settings *settings)
         settings->monitor == HMREG_MONITOR_USERFAULTFD ||
         settings->monitor == HMREG_MONITOR_COUNTER)
         return hmreg_fail(-EINVAL,
-                          "HMREG_SYSCALLS=plain rules out the monitor %s, which was requested by "
-                          "name: import and disabled make plain calls only",
+                          "HMREG_SYSCALLS=plain excludes the monitor %s, which was requested by "
+                          "name; import and disabled make plain calls only",
                           hmreg_monitor_name(settings->monitor));
     return 0;
 }

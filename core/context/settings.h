@@ -21,7 +21,8 @@ struct settings {
     bool watch[HMREG_IFACE_COUNT]; /* may regions of this iface's device memory be cached? */
     uint64_t max_regions, max_bytes; /* per cache; one of them 0: no caching */
     uint64_t all_regions, all_bytes; /* for all caches together */
-    uint64_t fork_bytes; /* a domain that caches more pinned host memory gives back idle regions */
+    uint64_t fork_bytes; /* a domain that caches more pinned host memory than this deregisters idle
+                            regions before a fork */
     enum hmreg_way ways[HMREG_WAY_COUNT]; /* for path dmabuf, ended by NONE; empty: by the pair */
     enum hmreg_check check[HMREG_IFACE_COUNT]; /* never DEFAULT */
     struct log log;

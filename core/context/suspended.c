@@ -113,7 +113,7 @@ bool suspended_touches(struct suspended *suspended, uint64_t start, uint64_t end
     return touches;
 }
 
-/* Has a suspension since touched the range? Perhaps, if there were more than are remembered. */
+/* Has a suspension since touched the range? Perhaps: there were more than it remembers. */
 static bool was_touched(struct suspended *suspended, uint64_t start, uint64_t end, uint64_t since)
 {
     uint64_t now;

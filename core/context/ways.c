@@ -43,8 +43,8 @@ int way_check(const struct hmreg_domain *domain, enum hmreg_way way, bool caller
         return domain->ops.can_data_direct(domain->self, why);
     if (way_is_pcie(way) && callers)
         return hmreg_refuse(why, -EOPNOTSUPP, "mapping-is-the-callers",
-                            "the dmabuf is the caller's, who chose its mapping: export it with "
-                            "HMREG_EXPORT_PCIE");
+                            "the dmabuf is the caller's, whose export chose the mapping: export it "
+                            "with HMREG_EXPORT_PCIE");
     return 0;
 }
 

@@ -42,7 +42,7 @@ typedef void (*hmem_listener)(uint64_t start, uint64_t end);
 /* Sets the process's listener; the core sets the same one at each opening of the library. */
 void hmem_listen(hmem_listener listener);
 /* A vendor reports [start, end) to the listener, if there is one. The range may exceed the ended
- * memory: cached regions there serve no later get, and held ones stay until their last put. */
+ * memory: no later get returns cached regions there, and held ones stay until their last put. */
 void hmem_ended(uint64_t start, uint64_t end);
 
 struct hmem_device {
@@ -62,23 +62,22 @@ struct hmem_runtime {
     char version[48];
     char library[128];    /* the path it was loaded from */
     char lacks[256];      /* a sentence on what this version lacks; "": it lacks nothing */
-    char unreported[256]; /* a sentence: which memory's end is not reported, and why; "": all is
-                             reported */
+    char unreported[256]; /* a sentence: whose end is not reported, and why; "": all memory's is */
 };
 
 /* Description of a range; filled by resolve. */
 struct hmem_range {
     int device; /* index of the device; -1: host memory that belongs to no device */
     enum hmreg_mem_kind kind;
-    uint64_t alloc_base; /* the allocation; for virtual-memory APIs the whole mapped segments
-                            under the range, which share the range's identity. A range of one
-                            byte yields its segment: the core builds composites from these */
+    uint64_t alloc_base; /* the allocation; for virtual-memory APIs the whole mapped segments of the
+                            range, which share the range's identity. A range of one byte yields its
+                            segment: the core builds composites from these */
     uint64_t alloc_len;
-    uint64_t identity;  /* changes whenever any memory under the range was freed and allocated anew,
-                           even at its old address. 0: the vendor cannot detect this;
-                           device and managed memory is then registered but never cached, and
-                           host memory relies on the monitor */
-    bool id_recurs;     /* once this memory is gone, other memory may have its identity */
+    uint64_t
+        identity; /* changes whenever any memory in the range was freed and allocated anew, even at
+                     its old address. 0: the vendor cannot detect this; device and managed memory is
+                     then registered but never cached, and host memory relies on the monitor */
+    bool id_recurs;     /* once this memory is freed, other memory may have its identity */
     uint32_t segments;  /* physical allocations under the range, at least 1 */
     uint64_t host_addr; /* CPU address of the range's start, 0: no CPU access */
     bool read_only;     /* the CPU cannot store there (system memory only) */
@@ -127,17 +126,17 @@ struct hmem_ops {
 
     /* Describes [addr, addr+len). Managed and pinned host memory belong to the vendor too.
      * -HMEM_NOT_MINE: not this vendor's. -ERANGE: the range starts in this vendor's memory and
-     * runs past the allocation; the error text names the address where it does.
-     * -EFAULT: this vendor's addresses, with no memory mapped there. -EOPNOTSUPP: this vendor's
-     * memory, whose bounds its runtime does not report. -EIO: the runtime failed. */
+     * extends beyond the allocation; the error text names the address where it does. -EFAULT: this
+     * vendor's addresses, with no memory mapped there. -EOPNOTSUPP: this vendor's memory, whose
+     * bounds its runtime does not report. -EIO: the runtime failed. */
     int (*resolve)(struct hmem *self, uint64_t addr, size_t len, struct hmem_range *out);
 
     /* Writes the identity that resolve would write, at the least cost; the core compares it to
      * detect reallocation. Same errors as resolve; -HMEM_NOT_MINE: the memory is gone. */
     int (*identity)(struct hmem *self, uint64_t addr, size_t len, uint64_t *out);
 
-    /* Would identity write this one? Cheaper if the vendor can; records no error. NULL: as
-     * identity. */
+    /* Would identity write this one? Cheaper than resolve if the vendor can; records no error.
+     * NULL: as identity. */
     bool (*is_same)(struct hmem *self, uint64_t addr, size_t len, uint64_t identity);
 
     /* Makes watch()'s calls of the dynamic linker. Another thread may hold the linker's locks and
@@ -158,11 +157,12 @@ struct hmem_ops {
 
     /* Exports the range as a dmabuf, as hmreg_export_dmabuf() promises: the caller owns the
      * descriptor, it is close-on-exec, and offset locates addr exactly. range: resolve's result for
-     * the range, or a claim; with a claim the runtime is asked only what the export needs besides.
-     * flags: HMREG_EXPORT_PCIE, or 0; a vendor that cannot meet it refuses. -EOPNOTSUPP: this
-     * memory, device or version has no export, or none with these flags. -EXDEV: one descriptor
-     * cannot cover the range; one per segment may. -EPROTO: the runtime's descriptor does not cover
-     * the range. -EFAULT: the memory was freed since resolve. -EIO; a system call's error. */
+     * the range, or a claim; with a claim the runtime is asked only for other facts that the export
+     * needs. flags: HMREG_EXPORT_PCIE, or 0; a vendor that does not support them refuses.
+     * -EOPNOTSUPP: this memory, device or version has no export, or none with these flags. -EXDEV:
+     * one descriptor cannot cover the range; one per segment may. -EPROTO: the runtime's descriptor
+     * does not cover the range. -EFAULT: the memory was freed since resolve. -EIO; a system call's
+     * error. */
     int (*export_dmabuf)(struct hmem *self, uint64_t addr, size_t len,
                          const struct hmem_range *range, uint64_t flags, struct hmreg_dmabuf *out);
 
@@ -191,8 +191,8 @@ extern const struct hmem_table {
      * present (hmem/hmem.c, generated from the list in hmem/CMakeLists.txt). */
     const struct hmem_ops *const *vendors;
     void (*listen)(hmem_listener listener); /* hmem_listen() */
-    /* How many libraries this process has loaded so far, unloaded ones included: while the number
-     * stays, so does loaded() of every vendor. Never 0. */
+    /* The number of libraries that this process has loaded so far, unloaded ones included: while it
+     * stays, loaded() of every vendor stays too. Never 0. */
     uint64_t (*libraries_loaded)(void);
 } hmem_table;
 

@@ -57,8 +57,8 @@ struct provider_caps {
     bool any_thread; /* any thread may deregister regions at any time; false: only threads that
                         call the domain (libfabric's FI_THREAD_DOMAIN and the like) */
     bool local_keys; /* regions without remote access need a unique requested_key too */
-    bool caches;     /* the fabric has a registration cache that cannot be turned off: ours
-                        stays off unless the domain's config sets limits for it */
+    bool caches; /* the fabric has a registration cache that cannot be turned off: hmreg's stays off
+                    unless the domain's config sets limits for it */
     /* The accepted provider_options. Defaults are always accepted. */
     uint32_t orderings, atomics, on_demand; /* accepted values, as PROVIDER_VALUE()s */
     bool iova;                /* with HMREG_MR_VIRT_ADDR, peers may use a caller's addresses */
@@ -85,9 +85,8 @@ struct provider_caps {
 /* The arguments of one registration. Borrowed for the call. */
 struct provider_request {
     enum hmreg_path path;
-    const struct iovec *iov; /* what to register: the caller's addresses; for MAPPED
-                                addresses of the mapping; for DMABUF the device addresses that
-                                peers use */
+    const struct iovec *iov; /* what to register: the caller's addresses; for MAPPED: addresses of
+                                the mapping; for DMABUF: the device addresses that peers use */
     size_t count;
     uint64_t access;        /* HMREG_* rights */
     uint64_t requested_key; /* already unique in the domain, unless caps.refuses_keys; 0 if the
@@ -110,9 +109,9 @@ struct provider_request {
     struct provider_options options;
 };
 
-/* A path to device memory may take room that the fabric does not manage, such as the window through
- * which other devices reach it (BAR1). -ENOMEM then refuses the path, and another path may have
- * room. It says nothing about locked memory, and evicting host memory would not help. */
+/* A path to device memory may need a resource that the fabric does not manage, such as the window
+ * through which other devices reach it (BAR1). -ENOMEM then refuses the path, and another path may
+ * have room. It says nothing about locked memory, and evicting host memory would not help. */
 static inline bool provider_enomem_refuses(const struct provider_request *req)
 {
     return req->path == HMREG_PATH_DMABUF || req->path == HMREG_PATH_PEERMEM;
@@ -128,9 +127,9 @@ enum provider_room {
 struct provider_ops {
     const char *name; /* "ofi" */
 
-    /* Checks whether this path to this device's memory is worth trying: 0, or a negative error
-     * number with *why filled (the core has set why->path). Cheap: registers nothing. The core
-     * never calls it for SYSTEM. */
+    /* Checks whether this path to this device's memory can work: 0, or a negative error number with
+     * *why filled (the core has set why->path). Cheap: registers nothing. The core never calls it
+     * for SYSTEM. */
     int (*can)(void *self, enum hmreg_path path, enum hmreg_iface iface, int device,
                struct hmreg_reason *why);
 
@@ -150,7 +149,7 @@ struct provider_ops {
     bool (*gone)(void *self, int rc, char *why, size_t size);
 
     /* The domain is lost, for this reason, a string that stays: from now on no caller's thread may
-     * wait for the device. Called with a lock held: it sets a flag and calls nothing. */
+     * wait for the device. Called with a lock held: it only sets a flag, and makes no calls. */
     void (*lost)(void *self, const char *why);
 
     /* The fabric's requested_key of a region without a key (HMREG_KEY_NOTAVAIL). NULL: the fabric
@@ -161,9 +160,9 @@ struct provider_ops {
      * again later. */
     int (*dereg)(void *self, struct hmreg_mr_keys *mr);
 
-    /* The memory under a registration has changed. A fabric whose accesses go by address must let
-     * no new access begin, although the region is not deregistered yet. Unlike the others, this
-     * operation is called with a lock held: it sets a flag and calls nothing. */
+    /* The memory under a registration has changed. If a fabric accesses memory by address, it must
+     * let no new access begin, although the region is not deregistered yet. Unlike the others, this
+     * operation is called with a lock held: it only sets a flag, and makes no calls. */
     void (*revoke)(void *self, struct hmreg_mr_keys *mr);
 
     /* Queries mr's current desc and key. Called only with caps.async, where both may become
@@ -242,7 +241,7 @@ int hmreg_config_copy(void *ours, size_t size, const void *callers, const char *
 /* The provider's private part of a domain; NULL if domain is NULL or another provider's. */
 void *hmreg_domain_priv(const struct hmreg_domain *domain, const char *provider_name);
 
-/* For a fabric whose accesses go by address: on return, revoke() has been called for each cached
+/* For a fabric that accesses memory by address: on return, revoke() has been called for each cached
  * region whose memory had changed before the call. Waits for the kernel's pending notifications,
  * for some tenths of a second at most, then returns without them. Any thread, until destroy() has
  * returned; the caller must not hold a lock that revoke() takes. */

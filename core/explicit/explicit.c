@@ -204,9 +204,8 @@ static int check_ranges(const struct hmreg_domain *domain, const struct hmreg_mr
         return validate_iov(attr->iov, attr->iov_count, domain->caps.iov_limit);
     }
     if (attr->iov || attr->iov_count)
-        return hmreg_fail(-EINVAL,
-                          "attr->iov is set, but flags has HMREG_REG_DMABUF, with which the range "
-                          "is that of attr->dmabuf: set iov to NULL");
+        return hmreg_fail(-EINVAL, "attr->iov is set, but flags has HMREG_REG_DMABUF, so the range "
+                                   "is in attr->dmabuf: set iov to NULL");
     request->dmabuf = attr->dmabuf;
     request->iov = in_dmabuf;
     request->count = 1;
@@ -238,10 +237,10 @@ static int check_alone(const struct hmreg_mr_attr *attr, uint64_t flags)
     bool ranges = attr->iov || attr->iov_count;
 
     if (ranges || attr->dmabuf || (flags & HMREG_REG_DMABUF))
-        return hmreg_fail(-EINVAL,
-                          "attr->segments is set, and so is %s; a region takes its memory from one "
-                          "of them only",
-                          ranges ? "attr->iov" : "attr->dmabuf or HMREG_REG_DMABUF in flags");
+        return hmreg_fail(
+            -EINVAL,
+            "attr->segments is set, and so is %s; a region takes its memory from one of them only",
+            ranges ? "attr->iov" : "attr->dmabuf or HMREG_REG_DMABUF in flags");
     return check_segments(attr->segments, attr->segment_count);
 }
 
@@ -272,8 +271,8 @@ int attributes_not_of_get(const struct attributes *attributes)
                           attr->endpoint ? "endpoint" : "endpoints");
     if (attr->policy)
         return hmreg_fail(-EINVAL,
-                          "policy is %d; it must be 0 here: the region is registered until "
-                          "hmreg_mr_close()",
+                          "policy is %d; it must be 0 in this call: the region stays registered "
+                          "until hmreg_mr_close()",
                           (int)attr->policy);
     return 0;
 }
@@ -312,7 +311,7 @@ int hmreg_mr_close(struct hmreg_mr *mr)
         return hmreg_fail(-EINVAL, "mr is from hmreg_mr_get(); give it back with hmreg_mr_put()");
     if (mr_is_handle(mr))
         return hmreg_fail(-EINVAL,
-                          "mr is a rail of a group's region: close that region, not its rails");
+                          "mr is a rail of a group's region: close the region, not its rails");
     rc = origin_close(mr, &origin);
     if (rc)
         return rc;

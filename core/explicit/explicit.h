@@ -28,9 +28,9 @@ struct request attributes_request(const struct hmreg_mr_attr *attr, uint64_t fla
 /* Refuses a policy and endpoints, which only gets have. -EINVAL. */
 int attributes_not_of_get(const struct attributes *attributes);
 
-/* Checks attributes and flags for hmreg_mr_regattr(), and makes a request of them. Returns its
- * errors from before the memory is resolved, except for the length, which layout_gather() or the
- * caller checks. *out is undefined after an error. */
+/* Checks attributes and flags for hmreg_mr_regattr(), and makes a request of them. Returns the
+ * errors that it finds before the memory is resolved, except the length's, which layout_gather() or
+ * the caller checks. *out is undefined after an error. */
 int request_from_attr(const struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
                       uint64_t flags, struct attributes *out);
 

@@ -123,8 +123,8 @@ static int check_iface(const struct hmreg_mr *mr, const struct layout *layout)
     if (now == before)
         return 0;
     return hmreg_fail(-EINVAL,
-                      "the region of %zu bytes at %#llx was of memory of %s, and there is memory "
-                      "of %s now: map it first",
+                      "the region of %zu bytes at %#llx had memory of %s, and its addresses now "
+                      "have memory of %s: map memory of the first kind",
                       (size_t)mr_len(mr), (unsigned long long)mr_start(mr),
                       hmreg_iface_name(before), hmreg_iface_name(now));
 }
@@ -136,16 +136,16 @@ static int ask(const struct hmreg_resume_config *config, struct hmreg_mr *mr, si
 
     if (!config)
         return hmreg_fail(-EINVAL,
-                          "part %zu of the region is of a caller's dmabuf, which the "
-                          "library does not keep: register the region again",
+                          "part %zu of the region is a caller's dmabuf, of which the library keeps "
+                          "no descriptor: register the region again",
                           index);
     if (!config->dmabuf)
         return hmreg_fail(-EINVAL,
-                          "part %zu of the region of %zu bytes at %#llx is of a caller's dmabuf: "
-                          "config->dmabuf must be set, which returns the descriptor of a new one",
+                          "part %zu of the region of %zu bytes at %#llx is a caller's dmabuf: set "
+                          "config->dmabuf, a callback that returns the descriptor of a new one",
                           index, (size_t)mr_len(mr), (unsigned long long)mr_start(mr));
     rc = config->dmabuf(mr, index, dmabuf, config->context);
-    return rc ? hmreg_fail(rc, "config->dmabuf has no dmabuf of part %zu", index) : 0;
+    return rc ? hmreg_fail(rc, "config->dmabuf returned no dmabuf for part %zu", index) : 0;
 }
 
 #define ALL_MEMBERS (-1)
@@ -156,7 +156,7 @@ static int fill(struct layout *layout, struct hmreg_mr *mr, int member)
     if (member == ALL_MEMBERS)
         return region_fill(layout, mr);
     if (layout->whole.range.identity != mr_identity(mr))
-        return hmreg_fail(-EAGAIN, "other memory is at the region's addresses now");
+        return hmreg_fail(-EAGAIN, "the region's addresses have other memory now");
     return region_fill_member(layout, mr, (size_t)member);
 }
 
@@ -242,9 +242,8 @@ static int fill_member(const struct origin *origin, struct hmreg_mr *mr, size_t 
     if (!origin)
         return hmreg_fail(-ENOMEM, "hmreg has no memory to register a region again");
     if (endpoints && endpoints[member])
-        return hmreg_fail(-EOPNOTSUPP,
-                          "the region was bound to an endpoint of the member that was withdrawn: "
-                          "get it again with an endpoint of the new one");
+        return hmreg_fail(-EOPNOTSUPP, "the region was bound to an endpoint of the withdrawn "
+                                       "member: get it again with an endpoint of the new member");
     return register_again(origin, mr, NULL, (int)member);
 }
 
@@ -329,8 +328,8 @@ void origin_open(struct hmreg_mr *mr)
 static int fail_stuck(const struct hmreg_mr *mr)
 {
     return hmreg_fail(-EBUSY,
-                      "a NIC that came in the place of another registers the region of %zu bytes "
-                      "at %#llx, and does not answer: call again later",
+                      "a replacement NIC is registering the region of %zu bytes at %#llx and does "
+                      "not answer: call again later",
                       (size_t)mr_len(mr), (unsigned long long)mr_start(mr));
 }
 

@@ -13,7 +13,7 @@
 #include <hmreg/suspend.h>
 
 enum origin_state {
-    ORIGIN_FILLING, /* a call registers the region; its caller may have it already */
+    ORIGIN_FILLING, /* a call is registering the region, and may already have returned it */
     ORIGIN_JOB,     /* a job registers the region */
     ORIGIN_OPEN,
     ORIGIN_VISITED, /* a visit holds it: its close waits */
@@ -48,8 +48,8 @@ int origin_resume(const struct origin *origin, struct hmreg_mr *mr,
 
 /* Takes withdrawn members out of the region, which no other thread suspends or completes, and
  * registers it on their replacements. A running replacement registers on its member itself:
- * by_replacement. Skips members on which registering fails, for instance of a caller's dmabuf, or
- * of a region bound to an endpoint. origin: NULL: no memory. -ENOMEM: it still has withdrawn
+ * by_replacement. Skips members on which the registration fails, for instance of a caller's dmabuf,
+ * or of a region bound to an endpoint. origin: NULL: no memory. -ENOMEM: it still has withdrawn
  * members. Keeps the thread's last error. */
 int origin_complete(const struct origin *origin, struct hmreg_mr *mr, bool by_replacement);
 

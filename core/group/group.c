@@ -35,7 +35,7 @@ static int check_domain(const struct hmreg *lib, const struct hmreg_domain *memb
     if (member->caps.async)
         return hmreg_fail(-EOPNOTSUPP,
                           "registrations of %s complete in an event queue that the application "
-                          "reads; a group cannot wait for them",
+                          "reads, for which a group cannot wait",
                           what);
     return 0;
 }
@@ -160,8 +160,8 @@ int group_check_new(const struct group *group, const struct hmreg_domain *domain
         domain->caps.key_size < all.key_size || domain->caps.iov_limit < all.iov_limit ||
         domain->caps.max_len < all.max_len || (all.any_thread && !domain->caps.any_thread))
         return hmreg_fail(-EINVAL,
-                          "domain (%s) demands more, or permits less, than hmreg_domain_query() "
-                          "says of the group: open a group with it",
+                          "domain (%s) demands more, or permits less, than hmreg_domain_query() of "
+                          "the group reports: open a new group with it",
                           domain->caps.fabric);
     return 0;
 }

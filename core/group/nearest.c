@@ -132,8 +132,8 @@ void nearest_explain(const struct nearest_order *order, size_t rail, bool taken,
              order->iface == HMREG_IFACE_SYSTEM ? "NUMA node" : hmreg_iface_name(order->iface),
              order->place, order->member[at].class,
              !taken               ? "left out"
-             : at < order->wanted ? "one of the nearest"
-                                  : "in place of a nearer one, which failed");
+             : at < order->wanted ? "among the nearest"
+                                  : "replaces a nearer rail, which failed");
 }
 
 /* ---- setting ---------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The nearest members of a group to each device and NUMA node, found once for each. An order lives
+ * The nearest members of a group to each device and NUMA node, found once for each. An order stays
  * as long as its group.
  */
 #ifndef HMREG_CORE_GROUP_NEAREST_H

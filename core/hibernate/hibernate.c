@@ -44,7 +44,7 @@ static int check_objects(struct hmreg_domain *domain)
     return 0;
 }
 
-/* Held by a get, and not only by the visit. */
+/* Held by a get, not only by this visit. */
 static bool is_held(struct cache_set *set, const struct hmreg_mr *entry)
 {
     bool held;
@@ -80,7 +80,7 @@ static int check_set(struct cache_set *set, void *context)
     if (!rc && group && group_is_replacing(group))
         rc = hmreg_fail(-EBUSY,
                         "the group on %s: a member is being replaced: wait until "
-                        "hmreg_group_query() says that it is present",
+                        "hmreg_group_query() reports it as present",
                         name_of(set->domain));
 
     return rc ? rc : visit_entries(set, &visit);

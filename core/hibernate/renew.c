@@ -37,12 +37,12 @@ static int check(const struct hmreg_domain *domain, const struct provider_caps *
     if (domain_is_lost(domain))
         return domain_fail_lost(domain);
     if (!domain->lib->asleep)
-        return hmreg_fail(-EBUSY, "the library does not hibernate, or hmreg_thaw() has begun: "
-                                  "hmreg_hibernate() comes first");
+        return hmreg_fail(-EBUSY, "the library does not hibernate, or hmreg_thaw() has begun: call "
+                                  "hmreg_hibernate() first");
     if (!demands_the_same(domain, caps) || !permits(&domain->caps, caps))
         return hmreg_fail(-EINVAL,
-                          "%s demands more, or permits less, than hmreg_domain_query() said of the "
-                          "domain that was on %s: open a domain on it, and close that one",
+                          "%s demands more, or permits less, than hmreg_domain_query() reported "
+                          "for the domain on %s: close that domain, and open a new one",
                           *caps->nic ? caps->nic : caps->fabric,
                           *domain->caps.nic ? domain->caps.nic : domain->caps.fabric);
     return 0;

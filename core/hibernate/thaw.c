@@ -24,8 +24,8 @@ static int check_renewed(struct cache_set *set, void *context)
     if (!atomic_load(&domain->asleep) || domain_is_lost(domain))
         return 0;
     return hmreg_fail(-EINVAL,
-                      "the domain that was on %s has no fabric yet: give it one "
-                      "(hmreg_domain_renew_%s()), or say that there is none (hmreg_domain_lost())",
+                      "the domain on %s has no fabric yet: call hmreg_domain_renew_%s(), or "
+                      "hmreg_domain_lost() if there is none",
                       *domain->caps.nic ? domain->caps.nic : domain->caps.fabric, domain->ops.name);
 }
 
@@ -83,7 +83,7 @@ static int thaw(struct hmreg *lib, const struct hmreg_thaw_config *config)
     int rc = 0;
 
     if (!suspended_has(&lib->suspended, all.start, all.end))
-        return hmreg_fail(-ENOENT, "the library does not hibernate: hmreg_hibernate() comes first");
+        return hmreg_fail(-ENOENT, "the library does not hibernate: call hmreg_hibernate() first");
     if (lib->asleep) /* else a fabric was busy, or this call repeats an earlier one */
         rc = wake(lib);
     if (rc)

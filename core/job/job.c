@@ -172,7 +172,7 @@ static void close_descriptors(struct hmreg_job *job)
     job->dmabuf.fd = -1;
 }
 
-/* Also of a job that could not start. */
+/* Also for a job that could not start. */
 static void undo(struct hmreg_job *job)
 {
     filling_undo(&job->filling);
@@ -282,8 +282,8 @@ static int check_attributes(const struct hmreg_domain *domain, struct attributes
     if (domain->caps.async)
         return hmreg_fail(
             -EOPNOTSUPP,
-            "registrations of this domain complete in an event queue that the "
-            "application reads: they are in the background already; register each piece by itself");
+            "registrations of this domain complete in an event queue that the application reads, "
+            "so they already proceed in the background: register each piece by itself");
     if (attributes->request.flags & HMREG_REG_SINGLE)
         return hmreg_fail(-HMREG_EBADFLAGS, "flags has HMREG_REG_SINGLE, but a job registers the "
                                             "range in pieces: use hmreg_mr_regattr()");
@@ -295,8 +295,8 @@ static int check_attributes(const struct hmreg_domain *domain, struct attributes
     return attributes_not_of_get(attributes);
 }
 
-/* Must piece 0 be registered before the others? So it is if it has the caller's key, which the
- * library must not choose for another piece. */
+/* Must piece 0 be registered before the others? It must, if it has the caller's key: the library
+ * must not choose that key for another piece. */
 static bool begins_alone(struct hmreg_domain *domain, const struct request *request)
 {
     bool all_choose = true; /* the members choose their keys themselves */
@@ -513,7 +513,7 @@ static void wait_until(struct hmreg_job *job, int64_t deadline)
     hmreg_error_unguard(&guard, true);
 }
 
-/* The failure of a piece, as if this thread had registered it. */
+/* Reports the failure of a piece as if this thread had registered it. */
 static int fail_as_piece(const struct hmreg_job *job)
 {
     const struct hmreg_explanation *reasons = &job->reasons;
@@ -540,7 +540,7 @@ static int result(struct hmreg_job *job, struct hmreg_mr **mr)
     if (!mr)
         return 0;
     if (!job->mr)
-        return hmreg_fail(-EINVAL, "the job's region was taken before; mr must be NULL");
+        return hmreg_fail(-EINVAL, "an earlier call returned the job's region; mr must be NULL");
     *mr = job->mr;
     job->mr = NULL;
     return 0;

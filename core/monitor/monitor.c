@@ -252,7 +252,7 @@ static void choose(struct monitor *monitor)
 
     snprintf(monitor->why, sizeof(monitor->why), "%s",
              monitor->plain_calls
-                 ? "HMREG_SYSCALLS=plain rules out counter, memhooks and userfaultfd"
+                 ? "HMREG_SYSCALLS=plain excludes counter, memhooks and userfaultfd"
                  : "");
     for (size_t i = 0; !monitor->plain_calls && i < sizeof(order) / sizeof(order[0]); i++) {
         int rc = start(monitor, order[i]);
@@ -373,9 +373,9 @@ static void note_kernel_lost(struct monitor *monitor)
     if (userfault_is_usable(monitor->userfault))
         return;
     hmreg_error_save(&before);
-    hmreg_fail(-EBADF,
-               "userfaultfd: the program has closed the monitor's descriptor, or refuses it "
-               "ioctl(2)");
+    hmreg_fail(
+        -EBADF,
+        "userfaultfd: the program has closed the monitor's descriptor, or forbids ioctl(2) on it");
     lose(monitor, HMREG_MONITOR_USERFAULTFD, HMREG_MONITOR_DISABLED);
     hmreg_error_restore(&before);
 }

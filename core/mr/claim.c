@@ -18,13 +18,12 @@
 int claim_check_foreign(enum hmreg_iface iface, int device, int code)
 {
     if ((unsigned)iface > HMREG_IFACE_MAX)
-        return hmreg_fail(
-            -EINVAL,
-            "iface is %d; accepted are 0 (system) to 3 (cuda, rocr, ze), and up to %d "
-            "of ifaces whose runtime hmreg does not know",
-            (int)iface, HMREG_IFACE_MAX);
+        return hmreg_fail(-EINVAL,
+                          "iface is %d; accepted are 0 (system) to 3 (cuda, rocr, ze), and up to "
+                          "%d for ifaces whose runtime hmreg does not know",
+                          (int)iface, HMREG_IFACE_MAX);
     if (claim_is_foreign(iface) && device < HMREG_DEVICE_ANY)
-        return hmreg_fail(code, "device is %d; it is 0 or more, or HMREG_DEVICE_ANY", device);
+        return hmreg_fail(code, "device is %d; it must be 0 or more, or HMREG_DEVICE_ANY", device);
     return 0;
 }
 
@@ -66,10 +65,9 @@ static int check_trusted(const struct hmreg_mr_attr *attr)
         return hmreg_fail(-EINVAL, "claim_kind is %d; accepted are 0 (host) to %d (managed)",
                           (int)attr->claim_kind, HMREG_MEM_MANAGED);
     if (!attr->claim_base != !attr->claim_len)
-        return hmreg_fail(-EINVAL,
-                          "claim_base is %#" PRIx64 " and claim_len %" PRIu64
-                          "; both are set, or neither",
-                          attr->claim_base, attr->claim_len);
+        return hmreg_fail(
+            -EINVAL, "claim_base is %#" PRIx64 " and claim_len %" PRIu64 "; set both or neither",
+            attr->claim_base, attr->claim_len);
     if (attr->claim_base + attr->claim_len < attr->claim_base)
         return hmreg_fail(-EINVAL,
                           "claim_base %#" PRIx64 " + claim_len %" PRIu64 " wraps around "
@@ -121,32 +119,32 @@ struct claim claim_of_system(void)
 
 static int fail_kind(const struct claim *claim, const char *what, const char *accepted)
 {
-    return hmreg_fail(-EINVAL, "claim_kind is %s; for %s%s it is %s",
+    return hmreg_fail(-EINVAL, "claim_kind is %s; for %s%s it must be %s",
                       hmreg_mem_kind_name(claim->kind), what, hmreg_iface_name(claim->iface),
                       accepted);
 }
 
-/* hmreg exports no memory of such an iface, so its allocation is not needed. */
+/* hmreg exports no memory of such an iface, so it does not need its allocation. */
 static int check_foreign(const struct claim *claim)
 {
     if (claim->kind != HMREG_MEM_DEVICE && claim->kind)
         return fail_kind(claim, "", "device, or 0");
     if (claim->identity)
         return hmreg_fail(-EINVAL,
-                          "claim_identity is set; for memory of %s by its address, whose region "
-                          "ends with its last put, it is 0",
+                          "claim_identity is set; it must be 0 for memory of %s by its address, "
+                          "because the region ends with its last put",
                           hmreg_iface_name(claim->iface));
     return 0;
 }
 
-/* A caller's dmabuf is exported already, so its allocation plays no part. */
+/* A caller's dmabuf is exported already, so its allocation does not matter. */
 static int check_dmabuf(const struct claim *claim)
 {
     if (claim->kind != HMREG_MEM_DEVICE && claim->kind)
         return fail_kind(claim, "a dmabuf of ", "device, or 0");
     if (claim->len)
-        return hmreg_fail(-EINVAL, "claim_base and claim_len are set; for a caller's dmabuf they "
-                                   "are 0");
+        return hmreg_fail(-EINVAL,
+                          "claim_base and claim_len are set; they must be 0 for a caller's dmabuf");
     return 0;
 }
 
@@ -157,16 +155,17 @@ static int check_memory(const struct claim *claim)
     if (host != (claim->kind == HMREG_MEM_HOST))
         return fail_kind(claim, "", host ? "host" : "device, pinned host or managed");
     if (host && claim->identity)
-        return hmreg_fail(-EINVAL, "claim_identity is set; for system memory, which is watched, it "
-                                   "is 0");
+        return hmreg_fail(-EINVAL, "claim_identity is set; it must be 0 for system memory, because "
+                                   "the monitor watches it");
     if (claim->kind != HMREG_MEM_DEVICE)
         return 0;
     if (claim->device == HMREG_DEVICE_ANY)
-        return hmreg_fail(-EINVAL, "device is HMREG_DEVICE_ANY; a trusted claim of device memory "
-                                   "names the device");
+        return hmreg_fail(
+            -EINVAL,
+            "device is HMREG_DEVICE_ANY; a trusted claim of device memory must name the device");
     if (!claim->len)
         return hmreg_fail(-EINVAL, "claim_base and claim_len are 0; a trusted claim of device "
-                                   "memory names its allocation");
+                                   "memory must name its allocation");
     return 0;
 }
 
@@ -211,11 +210,10 @@ static void describe(const struct claim *claim, const struct iovec *range, bool 
 static int fail_wrong(const struct iovec *range, const char *field, const char *claimed,
                       const char *found)
 {
-    return hmreg_fail(
-        -EINVAL,
-        "the trusted claim about the %zu bytes at %p is wrong: %s: the caller says %s, "
-        "the memory's is %s",
-        range->iov_len, range->iov_base, field, claimed, found);
+    return hmreg_fail(-EINVAL,
+                      "the trusted claim about the %zu bytes at %p is wrong: %s: the caller claims "
+                      "%s, the memory has %s",
+                      range->iov_len, range->iov_base, field, claimed, found);
 }
 
 static int fail_number(const struct iovec *range, const char *field, bool is_address,

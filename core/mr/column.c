@@ -127,10 +127,11 @@ static int withdraw(struct hmreg_mr *mr, size_t member, struct natives **left,
         rail->withdrawn = rail->missing;
         return 0;
     }
-    if (mr_ext(mr)->suspended) /* its keys are gone, and the suspending thread ends the rest */
+    if (mr_ext(mr)
+            ->suspended) /* its keys are gone, and the suspending thread ends the other parts */
         return 0;
     if (!*left || !*missing)
-        return hmreg_fail(-ENOMEM, "hmreg has no memory to take a member out of a region");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory to remove a member from a region");
     move_column(natives, member, *left, 0);
     (*left)->rail->missing = rail->missing;
     rail->missing = *missing;

@@ -18,8 +18,8 @@
 bool column_is_current(const struct hmreg_mr *mr);
 bool column_may_publish_on_group(const struct hmreg_mr *mr);
 /* column_is_current() for a thread that publishes the region, or gives it back to other threads. It
- * holds the lock by which a withdrawal or a replacement finds the region, so one of them sees the
- * other. Also true: a running replacement will visit the regions again. */
+ * holds the lock by which a withdrawal or a replacement finds the region, so one of the two threads
+ * sees the other's change. Also true: a running replacement will visit the regions again. */
 static inline bool column_may_publish(const struct hmreg_mr *mr)
 {
     return !mr_whole(mr)->domain->group || column_may_publish_on_group(mr);
@@ -36,13 +36,13 @@ unsigned column_wanted(const struct hmreg_mr *mr, size_t member, bool by_replace
  * nothing has changed. */
 int column_enter(struct hmreg_mr *mr, size_t member, struct natives *made);
 /* Counts a column that was filled with result rc, for the replacement with this number. After a
- * failure the region does without the member until the next replacement, with the thread's last
- * error as the reason; unless the member has changed meanwhile. */
+ * failure the region lacks the member until the next replacement, with the thread's last error as
+ * the reason; unless the member has changed meanwhile. */
 void column_count(struct hmreg_mr *mr, size_t member, unsigned number, int rc);
 
-/* Natives that are being filled do without withdrawn members. -ENOMEM. */
+/* Natives that are being filled lack withdrawn members. -ENOMEM. */
 int column_leave_out(struct group *group, struct natives *natives, size_t member);
-/* They do without all their members: fails with the first one's reason. */
+/* If they lack all their members: fails with the first one's reason. */
 int column_restore_reason(const struct natives *natives, uint64_t members);
 
 /* Do registrations of withdrawn members remain? False for a suspended region: its resumption ends

@@ -108,7 +108,7 @@ static void explain_region(struct hmreg_explanation *explanation, const struct h
          refused ? refused->reasons : NULL, refused ? refused->count : 0);
 }
 
-/* What hits on a cached region ask for, and why. */
+/* The questions of hits on a cached region, and the reasons. */
 static void explain_hits(struct hmreg_explanation *explanation, const struct hmreg_mr *mr)
 {
     explanation->asks = mr_asks(mr);
@@ -118,7 +118,7 @@ static void explain_hits(struct hmreg_explanation *explanation, const struct hmr
                    mr_ext(mr)->asks_why);
 }
 
-/* Why the monitor would miss changes of a range, as it is mapped now. NULL: it would not, or the
+/* Why the monitor would miss changes of a range, by its present mapping. NULL: it would not, or the
  * memory is not the host's. */
 static const char *why_unnoticed(struct hmreg *lib, const struct iovec *range)
 {
@@ -131,19 +131,19 @@ static const char *why_unnoticed(struct hmreg *lib, const struct iovec *range)
     if (found.range.identity && found.range.allocated)
         return NULL;
     if (found.range.host_addr != addr && !found.range.allocated_if_unnamed)
-        return "this is a device's address of host memory that a runtime has pinned, where no "
-               "monitor watches it: use the CPU's address";
+        return "this is a device's address of host memory that a runtime has pinned, and no "
+               "monitor watches such addresses: use the CPU's address";
     if (resolve_mapped(lib, found.range.host_addr, range->iov_len, &mapped))
         return NULL;
     if (!mapped.host_addr)
-        return "the process may not read the memory, which a runtime pinned";
+        return "the process may not read the memory that a runtime pinned";
     if (mapped.anonymous ||
         (found.range.identity &&
          (mapped.of_driver || (found.range.allocated_if_unnamed && mapped.unnamed))))
         return NULL;
     return "the memory is a file's or shared: other processes can change its pages (punch a hole, "
-           "truncate the file). This monitor does not detect that; the kernel module hmreg_counter "
-           "does";
+           "truncate the file). This monitor does not detect such changes; the kernel module "
+           "hmreg_counter does";
 }
 
 /* For host memory that the monitor watches only if it is private and anonymous. */
@@ -185,7 +185,7 @@ void explain_warn_unreadable(const struct hmreg_mr *mr)
         !find_unreadable(mr, &range) || atomic_exchange(&lib->told_unreadable, true))
         return;
     log_say(log, HMREG_LOG_WARN,
-            "%zu bytes at %p are registered as host memory, though " RESOLVE_UNREADABLE
+            "%zu bytes at %p are registered as host memory, although " RESOLVE_UNREADABLE
             " (further such regions: hmreg_mr_explain())",
             range.iov_len, range.iov_base);
 }
@@ -200,8 +200,8 @@ static void explain_uncached(struct hmreg_explanation *explanation, const struct
 
     if (mr->slot_offset && claim_is_foreign(iface) && explanation->path == HMREG_PATH_PEERMEM)
         text_write(explanation->uncached_why, sizeof(explanation->uncached_why),
-                   "hmreg has no runtime for %s, and cannot detect new memory at this address: the "
-                   "region ends with its last put, whatever the policy",
+                   "hmreg has no runtime for %s and cannot detect new memory at this address: the "
+                   "region ends with its last put under every policy",
                    hmreg_iface_name(iface));
     if (mr_body(mr)->cached || explanation->path != HMREG_PATH_SYSTEM)
         return;
@@ -323,7 +323,7 @@ static void foresee_one(struct hmreg_domain *domain, enum hmreg_iface iface, int
     }
 }
 
-/* A member without any path fares worse than one with a path. */
+/* A member without any path is worse than one with a path. */
 static bool fares_worse(const struct hmreg_explanation *one, const struct hmreg_explanation *other)
 {
     if (!one->path != !other->path)

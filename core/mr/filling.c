@@ -64,7 +64,7 @@ static uint64_t locked_by_all(const struct filling *filling)
     return bytes;
 }
 
-/* The bytes that one of several registrations locks besides the others. */
+/* The bytes that one of several registrations locks in addition to the others. */
 static uint64_t locked_more(const struct filling *filling, size_t member, size_t part)
 {
     bool one = filling->natives->members == 1 && filling->natives->parts == 1;
@@ -132,7 +132,7 @@ static struct room begin_room(const struct filling *filling, size_t member, size
     };
 }
 
-/* The only function that registers, and in which other regions give way. */
+/* The only function that registers; for it other regions are evicted. */
 int filling_register(struct filling *filling, size_t member, size_t part)
 {
     int rc = register_part(filling, member, part), refused;

@@ -23,8 +23,8 @@ struct filling {
     bool extended;           /* this filling made the region's extension */
     pthread_mutex_t lock;    /* held to change the next three */
     _Atomic uint64_t rails;  /* bit i: member i is wanted */
-    _Atomic uint64_t missed; /* bit i: the region does without member i */
-    int first_missed;        /* the member, if the region does without one */
+    _Atomic uint64_t missed; /* bit i: the region lacks member i */
+    int first_missed;        /* the member, if the region lacks one */
     _Atomic uint64_t locked; /* bytes locked by the other registrations, made or under way */
     struct natives_one one;
 };
@@ -35,8 +35,8 @@ static inline bool filling_wants(const struct filling *filling, size_t member)
     return atomic_load(&filling->rails) & ~atomic_load(&filling->missed) & UINT64_C(1) << member;
 }
 
-/* Registers one part on one member. Idle cached regions give way to it if room is short. Errors of
- * hmreg_mr_regattr(); REGISTER_DIVIDES: see register.h. */
+/* Registers one part on one member. Idle cached regions are evicted for it if room is short. Errors
+ * of hmreg_mr_regattr(); REGISTER_DIVIDES: see register.h. */
 int filling_register(struct filling *filling, size_t member, size_t part);
 
 /* Turns a group's request into a member's: the group's settings apply. */

@@ -176,7 +176,7 @@ static int resolve_segments(struct hmreg_domain *domain, struct layout *layout)
         return rc;
     return hmreg_fail(-EXDEV,
                       "flags has HMREG_REG_SINGLE, but %zu segments need one registration each on "
-                      "%s: leave the flag out, and use hmreg_mr_piece()",
+                      "%s: remove the flag, and use hmreg_mr_piece()",
                       layout->ranges.count, domain->caps.fabric);
 }
 
@@ -245,8 +245,8 @@ static int make_place(struct ranges *ranges)
 
     if (count == HMREG_SEGMENTS_MAX)
         return hmreg_fail(-EOPNOTSUPP,
-                          "more than %d physical segments are under the range, as many as a "
-                          "region may have: register it in parts",
+                          "the range has more than %d physical segments, the most that a region "
+                          "may have: register it in parts",
                           HMREG_SEGMENTS_MAX);
     if (count & (count - 1))
         return 0;

@@ -58,8 +58,8 @@ void layout_init(struct layout *layout, const struct request *request, struct re
 
 /* The layout of checked attributes, from which the request was made: `count` segments or, with
  * NULL, the request's ranges as one part. Checks the list, but does not resolve the memory. Call
- * layout_free() after a failure too. Errors of hmreg_mr_regattr() that come before any runtime is
- * queried. */
+ * layout_free() after a failure too. Errors of hmreg_mr_regattr() that it returns before it queries
+ * any runtime. */
 int layout_gather(struct hmreg_domain *domain, const struct hmreg_segment *segments, size_t count,
                   const struct request *request, struct layout *layout);
 

@@ -46,7 +46,7 @@ static int begin_member(struct filling *filling, size_t member)
         parts = rc ? 0 : ranges->count;
     }
     if (parts != now->parts || (!rc && ranges->count != now->ranges))
-        rc = hmreg_fail(-EXDEV, "the region has %zu parts, and would have %zu now", now->parts,
+        rc = hmreg_fail(-EXDEV, "the region has %zu parts, but would have %zu now", now->parts,
                         parts);
     return rc ? rc : make_places(filling, ranges, member);
 }
@@ -58,7 +58,7 @@ static int fill_member(struct filling *filling, size_t member)
     for (size_t i = 0; !rc && i < filling->natives->parts; i++)
         rc = filling_register(filling, member, i);
     if (rc == REGISTER_DIVIDES)
-        rc = hmreg_fail(-EXDEV, "no single dmabuf contains the region for this member, and the "
+        rc = hmreg_fail(-EXDEV, "no single dmabuf contains the region for this member, but the "
                                 "region is one registration on the others");
     return rc ? rc : column_enter(filling->mr, member, filling->natives);
 }

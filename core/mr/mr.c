@@ -375,8 +375,9 @@ struct hmreg_domain *mr_copy_live(const struct hmreg_mr *mr, size_t index,
 
 int mr_fail_without(void)
 {
-    return hmreg_fail(-EINVAL, "mr is a rail that its region has lost: hmreg_mr_rail() "
-                               "of the region says why");
+    return hmreg_fail(
+        -EINVAL,
+        "mr is a rail that its region has lost: hmreg_mr_rail() of the region reports the reason");
 }
 
 int mr_copy_keys(const struct hmreg_mr *mr, size_t index, struct hmreg_mr_keys *out)
@@ -525,7 +526,7 @@ static void note_parts(const struct hmreg_mr *mr, const char *what)
     else if (mr_is_suspended(mr))
         fail_suspended(mr);
     else if (mr_of_group(mr))
-        hmreg_fail(-EXDEV, "a group's region has no %s: its rails have, see hmreg_mr_rail()", what);
+        hmreg_fail(-EXDEV, "a group's region has no %s: use its rails (hmreg_mr_rail())", what);
     else if (mr_parts(mr) > 1)
         hmreg_fail(-EXDEV,
                    "the region has %zu pieces and no %s of its own: hmreg_mr_piece() returns "
@@ -533,7 +534,7 @@ static void note_parts(const struct hmreg_mr *mr, const char *what)
                    mr_count(mr), what);
 }
 
-/* The sole registration of a region; NULL: it has several. */
+/* The only registration of a region; NULL: it has several. */
 static struct hmreg_mr_keys own(const struct hmreg_mr *mr)
 {
     if (mr)
@@ -573,7 +574,7 @@ int hmreg_mr_set_context(const struct hmreg_mr *mr, void *context)
     rc = rc ? rc : validate_pointer(context, "context");
     if (rc || atomic_compare_exchange_strong(&mr_body(mr)->context, &none, context))
         return rc;
-    return hmreg_fail(-EBUSY, "mr has a context already, %p, which stays", none);
+    return hmreg_fail(-EBUSY, "mr has a context already, %p, and keeps it", none);
 }
 
 int hmreg_mr_query(const struct hmreg_mr *mr, struct hmreg_mr_info *out)
@@ -675,13 +676,14 @@ static void fail_rail(const struct hmreg_mr *mr, size_t rail)
         return;
     }
     if (rail >= group_rails(mr->domain)) {
-        hmreg_fail(-ENOENT, "rail is %zu; the region's domain has %zu", rail,
+        hmreg_fail(-ENOENT, "rail is %zu; the region's domain has %zu rails", rail,
                    group_rails(mr->domain));
     } else if (natives->order) {
         nearest_explain(natives->order, rail, false, why, sizeof(why));
         hmreg_fail(-ENOENT, "%s", why);
     } else {
-        hmreg_fail(-ENOENT, "rail %zu was not requested: the attributes' rails lack its bit", rail);
+        hmreg_fail(-ENOENT, "rail %zu was not requested: the attribute `rails` lacks its bit",
+                   rail);
     }
 }
 

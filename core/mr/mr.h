@@ -105,7 +105,7 @@ struct hmreg_mr {
     atomic_uint sequence; /* cached regions: odd while thread caches may hold it (thread_cache.h) */
     uint32_t slot_offset; /* regions of hmreg_mr_get(): the pin slot's offset; 0: explicit region */
     struct itree_node node; /* starts at the first range, as long as all ranges together; with
-                               ext->list, the least range that contains all segments */
+                               ext->list, the smallest range that contains all segments */
 };
 
 /* The body of a region: fields that only calls out of line read. */
@@ -143,8 +143,8 @@ struct mr_body {
     uint16_t : 0; /* fields above are written under the lock; those below are read without it, and
                      written only when the entry begins a use */
     uint16_t cache : 14; /* its cache's index */
-    bool whole : 1;      /* serves only gets of exactly its range: nothing reports changes of its
-                            memory, so each holder must hold all of that memory */
+    bool whole : 1;      /* serves only gets of exactly its range: changes of its memory are not
+                            reported, so each holder must hold all of that memory */
     bool claimed : 1;    /* a trusted claim, not a runtime, says that its memory is the system's */
     struct clock_link place; /* live: in the clock list; else `next` in another list */
     /* These keep their values when the entry is reused: threads that remember the earlier use may
@@ -164,15 +164,17 @@ struct mr_on_heap {
     struct origin *origin; /* for an explicit region */
 };
 
-/* hmreg_mr_rail(): a group's region as one member sees it. It has its own head; all else is the
- * region's. */
+/* hmreg_mr_rail(): a group's region as one member sees it. It has its own head; all other fields
+ * are the region's. */
 struct mr_handle {
     struct hmreg_mr mr; /* first; slot_offset 0, sequence MR_IS_HANDLE, domain the member; in node
                            only start is set, for the public head */
     struct hmreg_mr *whole;
     size_t member;
 };
-#define MR_IS_HANDLE 2u /* no hot region's sequence, nor one that ends with its last put \ */
+#define MR_IS_HANDLE                                                                               \
+    2u /* no hot region has this sequence, nor one that ends with its last put                     \
+          \ */
 
 _Static_assert(HMREG_ACCESS_ALL <= UINT16_MAX, "access rights fit a region's");
 _Static_assert(sizeof(((struct mr_body *)0)->access) == sizeof(uint16_t), "access is no bit-field");
@@ -331,7 +333,7 @@ static inline struct mr_segment mr_segment(const struct hmreg_mr *mr, size_t ind
     return list ? list->segment[index] : all;
 }
 
-/* The natives; NULL: no extension, or not registered yet. */
+/* The natives; NULL: the region has no extension, or is not registered yet. */
 static inline struct natives *mr_natives(const struct hmreg_mr *mr)
 {
     return mr_ext(mr) ? atomic_load_explicit(&mr_ext(mr)->natives, memory_order_acquire) : NULL;
@@ -377,8 +379,8 @@ static inline struct hmreg_mr_keys *mr_native(const struct hmreg_mr *mr, size_t 
 /* The domain of one of its registrations. NULL: it has none, or has lost it. */
 struct hmreg_domain *mr_live(const struct hmreg_mr *mr, size_t index);
 
-/* The member whose path and refusals stand for the region's: for a group the one with the most
- * refused paths. */
+/* The member whose path and refusals describe the region: for a group the one with the most refused
+ * paths. */
 size_t mr_explained(const struct hmreg_mr *mr);
 
 /* For a handle, the registration on its member. */
@@ -390,7 +392,8 @@ enum hmreg_path mr_path(const struct hmreg_mr *mr);
                             .lkey = HMREG_VERBS_KEY_NOTAVAIL,                                      \
                             .rkey = HMREG_VERBS_KEY_NOTAVAIL})
 
-/* mr_body.made of a suspended region without an extension; no provider's priv is this address. */
+/* mr_body.made of a suspended region without an extension, an address that no provider's priv has.
+ */
 extern const char mr_suspended_mark;
 #define MR_SUSPENDED                                                                               \
     ((struct hmreg_mr_keys){.key = HMREG_KEY_NOTAVAIL,                                             \
@@ -477,7 +480,7 @@ void mr_unlock_columns(struct group *group);
  * until the caller has released the region. NULL: its member is withdrawn by now. */
 struct hmreg_domain *mr_copy_live(const struct hmreg_mr *mr, size_t index,
                                   struct hmreg_mr_keys *out);
-/* Returns -EINVAL: mr is a handle, and its region does without its member. */
+/* Returns -EINVAL: mr is a handle, and its region lacks its member. */
 int mr_fail_without(void);
 /* As mr_copy_live(); 0 or -EINVAL. */
 int mr_copy_keys(const struct hmreg_mr *mr, size_t index, struct hmreg_mr_keys *out);

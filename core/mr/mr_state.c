@@ -45,8 +45,8 @@ int hmreg_mr_bind(struct hmreg_mr *mr, void *object, uint64_t flags)
     rc = rc ? rc : validate_pointer(object, "object");
     rc = rc ? rc : validate_flags(flags, HMREG_REMOTE_WRITE, "flags");
     if (!rc && mr_of_group(mr))
-        rc = hmreg_fail(-EINVAL, "mr is of a group, whose members have objects of their own: bind "
-                                 "each hmreg_mr_rail()");
+        rc =
+            hmreg_fail(-EINVAL, "mr is a group's region: bind each of its rails (hmreg_mr_rail())");
     for (size_t i = 0; !rc && i < mr_native_count(mr); i++)
         if ((domain = take(mr, i, &keys, &rc)))
             rc = domain->ops.bind(domain->self, &keys, object, flags);
@@ -174,8 +174,8 @@ int hmreg_domain_bind(struct hmreg_domain *domain, void *object, uint64_t flags)
         rc = hmreg_fail(-HMREG_EBADFLAGS, "flags are %#llx; accepted is HMREG_BIND_REG_MR",
                         (unsigned long long)flags);
     if (!rc && atomic_load(&domain->groups))
-        rc = hmreg_fail(-EBUSY, "the domain is a member of a group; a group's registrations "
-                                "complete at once, so its members take no event queue");
+        rc = hmreg_fail(-EBUSY, "the domain is a member of a group, whose registrations complete "
+                                "at once: it takes no event queue");
     if (!rc && domain_is_lost(domain))
         rc = domain_fail_lost(domain);
     rc = rc ? rc : domain_check_awake(domain);
@@ -216,12 +216,13 @@ static int check_raw(const struct hmreg_mr *mr, const uint8_t *raw, const size_t
     if (!raw && *size)
         return hmreg_fail(-EINVAL, "raw_key is NULL, key_size is %zu", *size);
     if (mr_of_group(mr))
-        return hmreg_fail(-EINVAL, "mr is of a group: each hmreg_mr_rail() has its own key");
-    if (mr_parts(mr) > 1)
         return hmreg_fail(
-            -EINVAL, "mr is a composite, whose pieces have separate keys: use hmreg_mr_pack()");
+            -EINVAL, "mr is a group's region: each of its rails has its own key (hmreg_mr_rail())");
+    if (mr_parts(mr) > 1)
+        return hmreg_fail(-EINVAL,
+                          "mr is a composite whose pieces have separate keys: use hmreg_mr_pack()");
     if (!(mr_body(mr)->access & HMREG_ACCESS_REMOTE))
-        return hmreg_fail(-EACCES, "the region has no remote access, and so no key");
+        return hmreg_fail(-EACCES, "the region has no remote access and therefore no key");
     return mr_check_complete(mr);
 }
 

@@ -160,7 +160,7 @@ int region_end_left(struct hmreg_mr *mr)
     return rc;
 }
 
-/* Stops at the first that the fabric is busy with. */
+/* Stops at the first registration that the fabric is busy with. */
 static int end_all(struct mr_ext *ext, struct hmreg_mr *mr)
 {
     size_t count = mr_native_count(mr);
@@ -274,9 +274,9 @@ static int keep_reason(struct filling *filling, size_t member)
     return 0;
 }
 
-/* With the lock held: a member of a group has failed with rc. 0: the region does without the
- * member, or uses its replacement; another part may have failed on it before. A member whose NIC is
- * gone will be withdrawn. */
+/* With the lock held: a member of a group has failed with rc. 0: the region lacks the member, or
+ * uses its replacement; another part may have failed on it before. A member whose NIC is gone will
+ * be withdrawn. */
 static int miss(struct filling *filling, size_t member, int rc)
 {
     const struct group *group = filling->mr->domain->group;
@@ -359,8 +359,8 @@ static int make_places(struct filling *filling, const struct ranges *ranges, siz
 
     if (parts > 1 && domain->caps.async)
         return hmreg_fail(-EOPNOTSUPP,
-                          "%zu segments need one registration each on %s, each with an event in "
-                          "the domain's queue: register each segment by itself",
+                          "%zu segments need one registration each on %s, and each an event in the "
+                          "domain's queue: register each segment by itself",
                           ranges->count, domain->caps.fabric);
     filling->ranges = ranges;
     filling->natives = natives_new(group_rails(domain), parts, ranges->iov, ranges->count);
@@ -494,8 +494,8 @@ static int check_divided(struct filling *filling, size_t member)
         !request_is_single(filling->natives->rail[member].domain, request))
         return 0;
     return hmreg_fail(-EXDEV,
-                      "the %zu bytes at %p must be one registration here, but no single dmabuf "
-                      "contains them for another member: register each allocation by itself",
+                      "the %zu bytes at %p must be one registration, but no single dmabuf contains "
+                      "them for another member: register each allocation by itself",
                       request->iov->iov_len, request->iov->iov_base);
 }
 
@@ -558,7 +558,7 @@ static int complete(struct filling *filling, size_t member)
     return rc;
 }
 
-/* Completes each member, and ends those that the region does without. */
+/* Completes each member, and ends members that the region lacks. */
 static int complete_all(struct filling *filling)
 {
     uint64_t before, done = 0;
@@ -634,7 +634,7 @@ static void take_over(struct filling *filling)
 }
 
 /* The fabric has registered the region meanwhile, in its last call. A plain region that cannot be
- * ended for want of memory (-EBUSY) is kept. */
+ * ended because memory is short (-EBUSY) is kept. */
 static int end_of_lost(struct filling *filling)
 {
     struct hmreg_domain *domain = filling->mr->domain;

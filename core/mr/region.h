@@ -20,8 +20,8 @@ void region_free(struct hmreg_mr *mr);
  * was. With request.endpoints, binds and enables it. Closes the layout's exports. On failure
  * nothing stays registered, except registrations that the fabric is too busy to deregister: see
  * undone_retry(). On a group the call fails if any member fails. With HMREG_GROUP_PARTIAL, or if
- * the group chooses its nearest members, it fails only if all members fail, or one fails for want
- * of memory, room or keys. The error's text names the rail. Errors of hmreg_mr_reg().
+ * the group chooses its nearest members, it fails only if all members fail, or one fails because
+ * memory, room or keys are short. The error's text names the rail. Errors of hmreg_mr_reg().
  */
 int region_fill(struct layout *layout, struct hmreg_mr *mr);
 
@@ -49,8 +49,8 @@ int filling_end(struct filling *filling);
  * error. */
 void filling_undo(struct filling *filling);
 
-/* Deregisters and frees a region. -EBUSY: nothing changed, or some of several registrations are
- * deregistered; try again. After any other failure of the fabric the region is freed and the
+/* Deregisters and frees a region. -EBUSY: nothing changed, or only some of several registrations
+ * are deregistered; try again. After any other failure of the fabric the region is freed and the
  * failure returned. */
 int region_destroy(struct hmreg_mr *mr);
 /* Deregisters the region's registrations and clears its keys; the region stays. unbinds: the

@@ -198,7 +198,7 @@ static int try_dmabuf(struct attempt *attempt)
 
     if (attempt->request->count > 1)
         return hmreg_refuse(&attempt->why, -EOPNOTSUPP, "one-range-only",
-                            "a dmabuf registration takes one range, not %zu",
+                            "a dmabuf registration takes one range, not %zu ranges",
                             attempt->request->count);
     for (;; way++) {
         attempt->way = *way;
@@ -269,7 +269,7 @@ static int try_system(struct attempt *attempt)
         if (!found[i].range.host_addr)
             return hmreg_refuse(
                 &attempt->why, -EOPNOTSUPP, "no-cpu-address",
-                "%s mapped this host memory for devices only: map it for the CPU too",
+                "%s mapped this host memory only for devices: map it for the CPU too",
                 hmreg_iface_name(found[i].iface));
         attempt->iov[i].iov_base = (void *)(uintptr_t)found[i].range.host_addr;
     }
@@ -391,8 +391,8 @@ static int all_refused(struct attempt *attempt)
     struct refusals *refused = &attempt->refused;
 
     if (!refused->reasons)
-        return hmreg_fail(-EOPNOTSUPP, "config->order of this domain has no path that a caller's "
-                                       "dmabuf can take");
+        return hmreg_fail(-EOPNOTSUPP,
+                          "config->order of this domain has no path for a caller's dmabuf");
     if (attempt->layout->joined && takes_several(attempt))
         return request_is_single(attempt->domain, attempt->request) ? refuse_parts(attempt)
                                                                     : REGISTER_DIVIDES;

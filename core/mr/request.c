@@ -65,7 +65,7 @@ static int check_value(const struct hmreg_domain *domain, const char *field,
     if (accepted & PROVIDER_VALUE(value))
         return 0;
     list_values(names, accepted, list, sizeof(list));
-    return hmreg_fail(-EOPNOTSUPP, "%s is %u (%s), which %s does not support; accepted: %s", field,
+    return hmreg_fail(-EOPNOTSUPP, "%s is %u (%s), but %s does not support it; accepted: %s", field,
                       value, names[value], domain->caps.fabric, list);
 }
 
@@ -77,8 +77,8 @@ static int check_atomics(const struct hmreg_domain *domain, const struct provide
     if (rc || options->atomics != HMREG_CHOICE_ON || (access & HMREG_REMOTE_WRITE))
         return rc;
     return hmreg_fail(-EINVAL,
-                      "atomics is %d (on), but access lacks HMREG_REMOTE_WRITE, which peers need "
-                      "for atomic operations",
+                      "atomics is %d (on), but access lacks HMREG_REMOTE_WRITE, without which "
+                      "peers have no atomic operations",
                       options->atomics);
 }
 
@@ -100,8 +100,9 @@ static int check_iova(const struct hmreg_domain *domain, const struct provider_o
     if (domain->caps.iova)
         return 0;
     return hmreg_fail(-EOPNOTSUPP,
-                      "set_iova is 1, iova %#" PRIx64 ", but %s lets no caller choose the address; "
-                      "accepted is set_iova 0 (for a dmabuf of yours, base_addr chooses it)",
+                      "set_iova is 1, iova %#" PRIx64
+                      ", but %s lets no caller choose the address; set_iova must be 0 (if you pass "
+                      "a dmabuf, base_addr chooses it)",
                       options->iova, domain->caps.fabric);
 }
 
@@ -148,8 +149,9 @@ static int check_iova_ranges(const struct provider_options *options, const struc
 
     for (size_t i = 0; i < count && options->set_iova; i++)
         if (__builtin_add_overflow(end, iov[i].iov_len, &end))
-            return hmreg_fail(-EINVAL, "iova is %#" PRIx64 ": the region's bytes would wrap",
-                              options->iova);
+            return hmreg_fail(
+                -EINVAL, "iova is %#" PRIx64 ": the region would wrap around the address space",
+                options->iova);
     return 0;
 }
 
@@ -257,11 +259,11 @@ static int check_claim(const struct request *request, const struct resolved *fou
     const struct claim *claim = &request->claim;
 
     if (claim->made && claim->iface != found->iface)
-        return hmreg_fail(-EINVAL, "iface: the caller says %s, the memory is %s",
+        return hmreg_fail(-EINVAL, "iface: the caller claims %s, the memory is %s",
                           hmreg_iface_name(claim->iface), hmreg_iface_name(found->iface));
     if (claim->made && claim->device != HMREG_DEVICE_ANY && claim->device != range->device)
-        return hmreg_fail(-EINVAL, "device: the caller says %d, the memory is on %d", claim->device,
-                          range->device);
+        return hmreg_fail(-EINVAL, "device: the caller claims %d, the memory is on %d",
+                          claim->device, range->device);
     if ((request->flags & HMREG_HMEM_DEVICE_ONLY) && range->kind != HMREG_MEM_DEVICE)
         return hmreg_fail(-EINVAL, "HMREG_HMEM_DEVICE_ONLY: the memory's kind is %s",
                           hmreg_mem_kind_name(range->kind));
@@ -282,14 +284,14 @@ int request_check_same(struct resolved *found, size_t index, bool segments)
     if (same && first->range.kind == other->range.kind)
         return 0;
     if (!resolved_is_host(first) || !resolved_is_host(other))
-        return hmreg_fail(
-            -EINVAL,
-            "%s[%zu] is %s memory of %s device %d, and %s[0] is %s memory of %s device %d; one "
-            "region has one %s",
-            segments ? "segments" : "iov", index, hmreg_mem_kind_name(other->range.kind),
-            hmreg_iface_name(other->iface), other->range.device, segments ? "segments" : "iov",
-            hmreg_mem_kind_name(first->range.kind), hmreg_iface_name(first->iface),
-            first->range.device, segments ? "iface and kind" : "kind");
+        return hmreg_fail(-EINVAL,
+                          "%s[%zu] is %s memory of %s device %d, but %s[0] is %s memory of %s "
+                          "device %d; one region has one %s",
+                          segments ? "segments" : "iov", index,
+                          hmreg_mem_kind_name(other->range.kind), hmreg_iface_name(other->iface),
+                          other->range.device, segments ? "segments" : "iov",
+                          hmreg_mem_kind_name(first->range.kind), hmreg_iface_name(first->iface),
+                          first->range.device, segments ? "iface and kind" : "kind");
     for (size_t i = 0; i <= index; i++)
         resolved_leave_to_system(&found[i]);
     return 0;
@@ -308,7 +310,7 @@ static int check_touch(const struct request *request, const struct resolved *fou
                           iov->iov_len, iov->iov_base);
     if (found->range.read_only && (request->access & REQUEST_WRITING))
         return hmreg_fail(-EFAULT,
-                          "part of the %zu bytes at %p is mapped read-only, and access asks for "
+                          "part of the %zu bytes at %p is mapped read-only, but access includes "
                           "writing: %#" PRIx64,
                           iov->iov_len, iov->iov_base, request->access & REQUEST_WRITING);
     return 0;

@@ -44,7 +44,7 @@ struct request {
 bool request_is_single(const struct hmreg_domain *domain, const struct request *request);
 
 /* The options among a caller's attributes: how the fabric registers. A provider's caps list the
- * accepted ones; request_check() refuses all others, with equal words on every provider.
+ * accepted ones; request_check() refuses all others, with the same words on every provider.
  */
 struct provider_options options_of(const struct hmreg_mr_attr *attr);
 /* Resolves HMREG_CHOICE_IF_POSSIBLE in checked options, for a region with these access rights on
@@ -81,7 +81,7 @@ int request_resolve_owner(struct hmreg_domain *domain, const struct request *req
 int request_check_mapped(struct hmreg_domain *domain, const struct request *request,
                          struct resolved *found);
 
-/* May the library, or the fabric, choose the key? It ignores a requested one if the region has no
+/* May the library, or the fabric, choose the key? A requested key is ignored if the region has no
  * remote access. */
 bool request_any_key(const struct hmreg_domain *domain, const struct request *request);
 

@@ -25,7 +25,7 @@ enum room_kind {
     ROOM_KINDS
 };
 
-/* Counts the regions of one kind that have given way. */
+/* Counts the regions of one kind that were evicted for others. */
 struct room_given {
     uint64_t bytes;
     unsigned regions;
@@ -50,11 +50,11 @@ struct room {
     uint64_t returned;   /* the count at the end of that look */
     unsigned taken;      /* how often other threads may have taken the room */
     unsigned long_waits; /* ... and have, since the last look */
-    unsigned waits;      /* how often other regions may have been about to give way */
+    unsigned waits;      /* how often other regions may have been about to be evicted */
     unsigned tries;      /* how often some have */
     bool emptied;        /* nothing idle was left */
     bool stuck;          /* the library's thread does not deregister, or is this thread */
-    bool promised;       /* some regions will give way at the next call with their domain */
+    bool promised;       /* some regions will end at the next call with their domain */
 };
 
 /* Counters of this process. A fork wipes them in the child, where the parent's running calls would
@@ -81,7 +81,7 @@ static inline struct room_counts *room_counts(void)
     return atomic_load_explicit(&room_page, memory_order_relaxed);
 }
 
-/* The bytes of the whole pages that ranges touch, which a fabric pins. */
+/* The bytes of the whole pages that ranges touch; a fabric pins these. */
 uint64_t room_pages(const struct iovec *iov, size_t count);
 
 #endif

@@ -279,13 +279,13 @@ static const char *walk(const struct entry_code *code, size_t least, struct prol
 
         *site = code->function + at;
         if (is_breakpoint(word))
-            return "there is a breakpoint at its beginning";
+            return "its beginning has a breakpoint";
         if (at && ends_function(word))
             break;
         if (at >= least && is_site(word) && (at || word != PACIASP))
             return NULL;
         if ((at || !is_bti(word)) && !can_undo(p, word))
-            return "an instruction at its beginning depends on its address";
+            return "an instruction at its beginning depends on its own address";
     }
     return "it is too short";
 }
@@ -351,7 +351,7 @@ static void put_undo(struct writer *out, const struct prologue *p)
         put(out, AUTIASP);
 }
 
-/* movz, and movk for the rest. */
+/* movz, and movk for the other bits. */
 static void put_address(struct writer *out, uint32_t reg, uint64_t address)
 {
     put(out, 0xd2800000 | (uint32_t)(address & 0xffff) << 5 | reg);

@@ -67,7 +67,7 @@ static const char *follow(struct entry_hook *hook, struct code_text *text, struc
     while ((to = code_leads_to(code->function, code->readable, &size)) &&
            is_in_another_library(to, code->function)) {
         if (!entry_add_way(hook, code->function, size))
-            return "too many other hooks are at its beginning";
+            return "its beginning has too many other hooks";
         read_code((uint8_t *)(uintptr_t)to, text, code);
     }
     return NULL;
@@ -122,13 +122,13 @@ static const char *build(struct entry_hook *hook, struct code_text *text)
     if (atomic_load(&hook->original)) /* the earlier stub and original are still valid */
         return jumps_are_intact(hook) && patch_is_as_before(&hook->patch)
                    ? NULL
-                   : "it was hooked, and other code has changed it since";
+                   : "other code has changed it since it was hooked";
     why = choose(hook, text, &code);
     if (why)
         return why;
     if (is_in_another_library(patch_site(&hook->patch), hook->function) &&
         !module_keep(patch_site(&hook->patch)))
-        return "the library that a jump at its beginning leads to may be unloaded";
+        return "its beginning jumps to a library that may be unloaded";
     room = code_take_room(&islands, hook->patch.at, ENTRY_ROOM);
     why = room ? entry_arch_build(hook, &code, room, &original) : "no addresses are free near it";
     if (!why && !patch_make(&hook->patch, room))
@@ -138,7 +138,7 @@ static const char *build(struct entry_hook *hook, struct code_text *text)
     return why;
 }
 
-static const char pad_is_taken[] = "another hook has its pad";
+static const char pad_is_taken[] = "another hook uses the space before it";
 
 /* -EEXIST: neighbours may choose one pad before either has its branch there. */
 static const char *why_not(int error)
@@ -182,15 +182,14 @@ static size_t install(struct entry_hook *hooks, size_t count, struct code_text *
     size_t done = 0;
 
     if (!entry_hooks_refusal() && !code_start())
-        sealed =
-            "membarrier(2) cannot synchronize code: an old kernel, or a filter of system calls";
+        sealed = "membarrier(2) cannot synchronize code: an old kernel, or a system call filter";
     for (size_t i = 0; i < count; i++) {
         const char *why = sealed ? sealed : build(&hooks[i], text);
 
         refuse(&hooks[i], why ? why : "");
     }
     if (!sealed && !entry_hooks_refusal() && code_seal(&islands))
-        sealed = "mprotect(2) makes no memory of ours executable";
+        sealed = "mprotect(2) does not make hmreg's memory executable";
     for (size_t i = 0; i < count; i++)
         if (sealed && !hooks[i].why[0])
             refuse(&hooks[i], sealed);
@@ -237,6 +236,6 @@ bool entry_hook_remove(struct entry_hook *hook)
     patch_restore(&patch, 1, &text);
     if (patch->error)
         return false;
-    refuse(hook, "it was hooked, and is no more");
+    refuse(hook, "its hook was removed");
     return true;
 }

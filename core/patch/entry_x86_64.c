@@ -403,7 +403,7 @@ static const char *walk(const struct entry_code *code, size_t least, struct inst
         if (in->is.meta.category == ZYDIS_CATEGORY_RET || is_jump(in))
             return "it is too short";
         if (at > BEFORE || !(can_undo(p, in) || leads_to_return(code, in)))
-            return "no instruction at its beginning can be replaced while threads execute it";
+            return "it begins with an instruction that cannot be replaced while threads execute it";
     }
     return "it is too short";
 }
@@ -564,8 +564,9 @@ const char *entry_arch_build(const struct entry_hook *hook, const struct entry_c
     put_undo(&out, &prologue);
     put_far_jump(&out, hook->replacement);
     *original = out.at;
-    return put_original(&out, hook, code) ? NULL
-                                          : "what its first instructions refer to is too far away";
+    return put_original(&out, hook, code)
+               ? NULL
+               : "its first instructions refer to an address that is too far away";
 }
 
 #endif

@@ -15,7 +15,7 @@ bool code_is_translated(void)
 
 const char *code_refusal(void)
 {
-    return "there are none for this processor";
+    return "hmreg has no hooks for this processor";
 }
 
 bool code_branch(uint8_t to[CODE_BRANCH], const uint8_t *at, const uint8_t *target)
@@ -65,9 +65,9 @@ size_t syscall_candidate(const struct syscall_code *code, size_t at)
 const char *entry_arch_refusal(void)
 {
 #if defined(__x86_64__) && defined(__LP64__)
-    return "hmreg was built without Zydis, which decodes instructions";
+    return "this hmreg was built without Zydis, the library that decodes instructions";
 #else
-    return "there are no hooks for this processor";
+    return "hmreg has no hooks for this processor";
 #endif
 }
 

@@ -124,8 +124,8 @@ static void add_segments(struct draft *draft, const struct owner *owner, uint64_
     }
 }
 
-/* The base of a raw key is the address of the registration's first byte, whatever add_segments()
- * takes for it. */
+/* The base of a raw key is the address of the registration's first byte, whichever address
+ * add_segments() uses for it. */
 static void rebase(struct draft *draft, const struct owner *owner, unsigned index, uint64_t base)
 {
     const struct hmreg_mr *mr = owner->mr;
@@ -465,15 +465,16 @@ static int check_single(const struct hmreg_mr *mr, const char *provider_name)
     if (rc)
         return rc;
     if (mr_of_group(mr))
-        return hmreg_fail(-EOPNOTSUPP, "mr: a group's region has no memory windows, its rails have "
-                                       "(hmreg_mr_rail())");
+        return hmreg_fail(
+            -EOPNOTSUPP,
+            "mr: a group's region has no memory windows: use its rails (hmreg_mr_rail())");
     if (strcmp(domain->ops.name, provider_name) != 0)
         return hmreg_fail(-EOPNOTSUPP, "mr: its domain is of %s; only %s has memory windows",
                           domain->ops.name, provider_name);
     if (mr_parts(mr) > 1)
         return hmreg_fail(-EOPNOTSUPP,
-                          "mr: the region is a composite of %zu registrations; a "
-                          "memory window is of one (HMREG_REG_SINGLE)",
+                          "mr: the region is a composite of %zu registrations; a memory window "
+                          "needs a single one (HMREG_REG_SINGLE)",
                           mr_count(mr));
     return 0;
 }
@@ -503,7 +504,8 @@ int hmreg_mr_subrange(const struct hmreg_mr *mr, const char *provider_name, cons
 
 /* ---- many tokens ------------------------------------------------------------------------ */
 
-/* The tokens written so far. They reach the caller's buffer only after the last one is written. */
+/* The tokens written so far. They are copied to the caller's buffer only after the last one is
+ * written. */
 struct tokens {
     uint8_t *bytes;
     size_t size, room;

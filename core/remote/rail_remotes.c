@@ -38,7 +38,7 @@ static void close_all(struct hmreg_remote **remotes, size_t count)
 }
 
 /* Fails with the first rail that fails. If rails may be missing, fails only if no rail opens, with
- * the last failure. */
+ * the last rail's failure. */
 static int open_all(struct hmreg_domain *domain, const struct rails_token *token,
                     struct hmreg_remote **remotes, size_t count)
 {

@@ -67,7 +67,7 @@ static int read_header(const uint8_t *bytes, size_t size, size_t *count, uint32_
     uint32_t format, flags;
 
     if (size < HEADER_BYTES + SIZE_BYTES || !rails_token_is(bytes, size))
-        return bad("these bytes are not a group's token, or are cut short");
+        return bad("these bytes are not a group's token, or are truncated");
     format = take(&at, 2);
     *count = take(&at, 2);
     flags = take(&at, 4);
@@ -75,12 +75,12 @@ static int read_header(const uint8_t *bytes, size_t size, size_t *count, uint32_
     if (format != FORMAT || flags)
         return hmreg_fail(-EPROTONOSUPPORT,
                           "token: it is of a group, in format %u with flags %#x; this hmreg reads "
-                          "format %d without any",
+                          "format %d without flags",
                           format, flags, FORMAT);
     if (!*count || *count > HMREG_GROUP_MAX)
         return bad("its number of rails is out of range");
     if (HEADER_BYTES + *count * SIZE_BYTES > size)
-        return bad("its number of rails is beyond its length");
+        return bad("its number of rails exceeds its length");
     return 0;
 }
 
@@ -98,12 +98,12 @@ int rails_token_read_next(const uint8_t *bytes, size_t size, struct rails_token 
     for (size_t i = 0; i < out->count; i++) {
         out->sizes[i] = take(&at, SIZE_BYTES);
         if (out->sizes[i] > size - offset)
-            return bad("a rail's token is longer than the whole");
+            return bad("a rail's token is longer than the whole token");
         out->tokens[i] = out->sizes[i] ? bytes + offset : NULL;
         offset += out->sizes[i];
     }
     if (offset == none)
-        return bad("it is of a group's region, and has no rail");
+        return bad("it is the token of a group's region but has no rail");
     if (extension > size - offset)
         return bad("its length differs from its rails' lengths");
     *length = offset + extension;
@@ -133,7 +133,7 @@ int hmreg_token_rail(const void *token, size_t size, size_t rail, const void **r
     if (rc)
         return rc;
     if (rail >= all.count)
-        return hmreg_fail(-ENOENT, "rail is %zu; the token has %zu", rail, all.count);
+        return hmreg_fail(-ENOENT, "rail is %zu; the token has %zu rails", rail, all.count);
     if (!all.tokens[rail])
         return hmreg_fail(-ENOENT, "the peer's region has no rail %zu", rail);
     *rail_token = all.tokens[rail];

@@ -82,7 +82,7 @@ static int count_keys(const struct token *token, unsigned *keys)
     }
     if (*keys && token->raw_size % *keys == 0)
         return 0;
-    return hmreg_fail(-EBADMSG, "token: the raw keys in it are not those that its segments name");
+    return hmreg_fail(-EBADMSG, "token: its raw keys are not the ones that its segments name");
 }
 
 static int check_fabric(const struct hmreg_domain *domain)
@@ -123,7 +123,7 @@ static int map_raw_keys(struct hmreg_remote *remote, const struct token *token)
 static int check_kind(const struct hmreg_domain *domain, const struct token *token)
 {
     if (strcmp(token->provider, domain->ops.name))
-        return hmreg_fail(-EXDEV, "token: made by a %s domain, this is a %s domain",
+        return hmreg_fail(-EXDEV, "token: a %s domain made it, but this is a %s domain",
                           token->provider, domain->ops.name);
     if (!token->raw_size != !(domain->caps.mr_mode & HMREG_MR_RAW))
         return hmreg_fail(-EXDEV, "token: %s raw keys, this domain has %s (HMREG_MR_RAW)",
@@ -131,7 +131,7 @@ static int check_kind(const struct hmreg_domain *domain, const struct token *tok
     return 0;
 }
 
-/* If tokens have the number of the owner's domain: is that a domain of this process? */
+/* If tokens have the number of the owner's domain: is it a domain of this process? */
 static int find_owner(const struct hmreg_domain *domain, const struct token *token,
                       uint64_t *number)
 {
@@ -142,11 +142,11 @@ static int find_owner(const struct hmreg_domain *domain, const struct token *tok
         return hmreg_fail(-EBADMSG, "token: its address has %u bytes; addresses of %s have %zu",
                           token->address_size, domain->ops.name, sizeof(*number));
     if (token->instance != context_life(domain->lib))
-        return hmreg_fail(-EHOSTUNREACH,
-                          "token: made by another process or an earlier life of this one, and %s "
-                          "domains reach their own only; "
-                          "libfabric's shm and tcp reach others",
-                          domain->ops.name);
+        return hmreg_fail(
+            -EHOSTUNREACH,
+            "token: another process made it, or this process was restored since, and %s domains "
+            "reach only their own process; libfabric's shm and tcp reach others",
+            domain->ops.name);
     *number = token_word(token->address);
     return 0;
 }
@@ -213,8 +213,8 @@ static int check_no_group(const struct hmreg_domain *domain)
 static int check_no_rails(const void *token, size_t size)
 {
     if (rails_token_is(token, size))
-        return hmreg_fail(-EXDEV, "token: it is of a group's region: find a rail's token with "
-                                  "hmreg_token_rail()");
+        return hmreg_fail(
+            -EXDEV, "token: its region is a group's: find a rail's token with hmreg_token_rail()");
     return 0;
 }
 
@@ -341,16 +341,16 @@ int hmreg_remote_open_many(struct hmreg_domain *domain, const void *tokens, size
 
 /* ---- renewal ---------------------------------------------------------------------------- */
 
-/* Is the token of the remote's region, or of another one? */
+/* Is the token of the remote's region, or of another? */
 static int judge(const struct hmreg_remote *remote, const struct token *token,
                  enum hmreg_remote_state *out)
 {
     if (!remote->instance || !token->instance)
-        return hmreg_fail(-EOPNOTSUPP, "token: it does not say which process made it");
+        return hmreg_fail(-EOPNOTSUPP, "token: it does not name the process that made it");
     if (token->instance == remote->instance && token->generation < remote->generation)
         return hmreg_fail(-ESTALE,
                           "token: it is older than the remote: registration %" PRIu64
-                          ", the remote has %" PRIu64 " of this owner",
+                          ", but the remote has %" PRIu64 " of this owner",
                           token->generation, remote->generation);
     if (token->instance != remote->instance)
         *out = life_is_of_same_process(token->instance, remote->instance) ? HMREG_REMOTE_OTHER_LIFE
@@ -405,17 +405,18 @@ int hmreg_remote_renew(struct hmreg_remote *remote, const void *token, size_t si
     int rc = check_token(remote, token, size, &state);
 
     if (!rc && state != HMREG_REMOTE_CURRENT && state != HMREG_REMOTE_RENEWED)
-        rc = hmreg_fail(
-            -EOWNERDEAD, "the token is of another %s: close the remote and open the token",
-            state == HMREG_REMOTE_DEAD ? "process than the remote's, which has ended"
-                                       : "life of the remote's process, restored from an image");
+        rc = hmreg_fail(-EOWNERDEAD,
+                        "the token is of another %s: close the remote and open the token",
+                        state == HMREG_REMOTE_DEAD
+                            ? "process than the remote's, whose process has ended"
+                            : "incarnation of the remote's process, restored from an image");
     rc = rc ? rc : open_token(remote->domain, token, size, &renewed);
     if (rc)
         return rc;
     if (renewed->segments == remote->segments)
         exchange(remote, renewed);
     else
-        rc = hmreg_fail(-EMSGSIZE, "the region has %u segments and had %u: open the token",
+        rc = hmreg_fail(-EMSGSIZE, "the region has %u segments, but had %u: open the token",
                         renewed->segments, remote->segments);
     hmreg_remote_close(renewed);
     return rc;
@@ -444,8 +445,8 @@ static int read_one(const struct hmreg_domain *domain, const uint8_t *bytes, siz
     rc = rc ? rc : find_owner(domain, token, &number);
     if (!rc && token->segments > 1)
         rc = hmreg_fail(-EXDEV,
-                        "the region has %u segments, each with its address and key: an entry "
-                        "of a table holds one; open the token with hmreg_remote_open()",
+                        "the region has %u segments, each with its address and key, but a table's "
+                        "entry holds one: open the token with hmreg_remote_open()",
                         token->segments);
     return rc;
 }
@@ -604,10 +605,11 @@ static __attribute__((noinline)) int find_addr(const struct hmreg_remote *remote
     segment = &remote->segment[find_segment(remote, offset)];
     begins = segment == remote->segment ? 0 : segment[-1].end;
     if (len > segment->end - offset)
-        return hmreg_fail(-EXDEV,
-                          "offset %" PRIu64 " + len %zu runs over two segments: split it "
-                          "at offset %" PRIu64,
-                          offset, len, segment->end);
+        return hmreg_fail(
+            -EXDEV,
+            "offset %" PRIu64
+            " + len %zu crosses the border of two segments: split it at offset %" PRIu64,
+            offset, len, segment->end);
     /* NOLINTBEGIN(clang-analyzer-core.NullDereference): checked by validate_pointer() */
     *addr = segment->base + (offset - begins);
     *key = segment->key;

@@ -126,7 +126,7 @@ static int check_format(const uint8_t *bytes)
     if (flags)
         return hmreg_fail(
             -EPROTONOSUPPORT,
-            "token: flags %#x, of which this hmreg knows none: a later version made it", flags);
+            "token: flags %#x, none of which this hmreg knows: a later version made it", flags);
     return 0;
 }
 
@@ -204,7 +204,7 @@ static int take_length(struct token *token)
 
         if (!segment.len || segment.base + segment.len - 1 < segment.base ||
             __builtin_add_overflow(token->len, segment.len, &token->len))
-            return bad("a segment is empty or wraps");
+            return bad("a segment is empty, or wraps around the address space");
     }
     return 0;
 }
@@ -215,14 +215,14 @@ int token_length(const uint8_t *bytes, size_t size, size_t *out)
     int rc;
 
     if (size < LEAST_BYTES || take32(bytes) != MAGIC)
-        return bad("these bytes are not a token, or are cut short");
+        return bad("these bytes are not a token, or are truncated");
     token = take_header(bytes);
     rc = check_format(bytes);
     rc = rc ? rc : check_counts(&token);
     if (rc)
         return rc;
     if (token_size(&token) > size)
-        return bad("it is longer than the bytes that are left");
+        return bad("it is longer than the remaining bytes");
     *out = token_size(&token);
     return 0;
 }
@@ -232,9 +232,9 @@ int token_read(const uint8_t *bytes, size_t size, struct token *out)
     struct token token;
     int rc;
 
-    /* Reject a size that no token has before reading: it may exceed the buffer. */
+    /* Rejects a size that no token has before reading: it may exceed the buffer. */
     if (size < LEAST_BYTES || size > MOST_BYTES || take32(bytes) != MAGIC)
-        return bad("these bytes are not a token, or are cut short");
+        return bad("these bytes are not a token, or are truncated");
     rc = check_format(bytes);
     if (rc)
         return rc;

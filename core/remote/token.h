@@ -95,7 +95,7 @@ int token_read(const uint8_t *bytes, size_t size, struct token *out);
 
 /* A fast check for the many tokens of an all-gather. Has the token at bytes, of which `size` can be
  * read, one segment and the header of *like, which token_read() has read? Then *out is its segment,
- * and the rest of the token is valid. false: no, or unknown; token_read() gives the error. */
+ * and the whole token is valid. false: no, or unknown; token_read() gives the error. */
 static inline bool token_is_like(const uint8_t *bytes, size_t size, const struct token *like,
                                  struct token_segment *out)
 {

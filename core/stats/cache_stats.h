@@ -71,7 +71,7 @@ static inline uint64_t cache_stats_bytes(const struct cache_stats *stats)
     return atomic_load_explicit(&stats->block->counts[STATS_BYTES], memory_order_relaxed);
 }
 
-/* The registration that a region is evicted for. */
+/* The kind of registration for which a region is evicted. */
 enum cache_for {
     CACHE_FOR_GET,      /* a get of its domain, or its limit */
     CACHE_FOR_EXPLICIT, /* another registration of its domain */
@@ -79,7 +79,7 @@ enum cache_for {
 };
 
 /* Counts n evicted regions; one thread at a time. code: 0: evicted for a limit; else the error of
- * the registration that they were evicted for. */
+ * the registration for which they were evicted. */
 void cache_stats_evicted(struct cache_stats *stats, int code, enum cache_for who, unsigned n);
 
 /* A registration's time, by the difference of two readings of the clock. */

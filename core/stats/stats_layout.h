@@ -50,7 +50,7 @@ enum stats_count {
     STATS_GAVE_EXPLICIT,
     STATS_GAVE_OTHERS,
     STATS_UNCACHED_FULL,      /* of STATS_UNCACHED: the limit has no room */
-    STATS_UNCACHED_UNWATCHED, /* of STATS_UNCACHED: nothing reports changes of the memory */
+    STATS_UNCACHED_UNWATCHED, /* of STATS_UNCACHED: changes of the memory are not reported */
     STATS_COUNTS,
     STATS_COUNTS_ROOM = 36, /* elements of a block's counts; those from STATS_COUNTS on are 0 */
 };

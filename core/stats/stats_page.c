@@ -55,8 +55,8 @@ static bool may_be_so_long(void)
     return !getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur >= sizeof(struct stats_layout);
 }
 
-/* Allocates all of the file's memory now: if the system ran out of it later, a write to a counter
- * without memory would end the process (SIGBUS). */
+/* Allocates all of the file's memory now. If the system had none left later, a write to a counter
+ * would end the process (SIGBUS). */
 static int allocate(int fd)
 {
     int rc;
@@ -90,7 +90,7 @@ static void write_header(struct stats_header *header, enum hmreg_monitor monitor
     header->pid = getpid();
     header->monitor = monitor;
     snprintf(header->hmreg, sizeof(header->hmreg), "%s", hmreg_version());
-    /* Last: a reader that sees the magic sees the rest of the header. */
+    /* Last: a reader that sees the magic sees the whole header. */
     atomic_thread_fence(memory_order_release);
     header->magic = STATS_PAGE_MAGIC;
 }

@@ -92,11 +92,11 @@ static int open_rails(struct hmreg_table *table, const struct rails_token *token
     if (any)
         return 0;
     return failed ? failed
-                  : hmreg_fail(-ENOENT, "token: it has none of the %zu rails of the table's group",
+                  : hmreg_fail(-ENOENT, "token: it has no rail of the table's group, which has %zu",
                                table->rails);
 }
 
-/* Not inlined, for the sake of tokens of one region. */
+/* Not inlined, which benefits tokens of one region. */
 static __attribute__((noinline)) int open_group_token(struct hmreg_table *table,
                                                       const uint8_t *bytes, size_t size,
                                                       struct remote_links *links,
@@ -106,8 +106,8 @@ static __attribute__((noinline)) int open_group_token(struct hmreg_table *table,
     int rc;
 
     if (!table->domain->group)
-        return hmreg_fail(-EXDEV, "token: it is of a group's region, and the table's domain is no "
-                                  "group");
+        return hmreg_fail(-EXDEV,
+                          "token: its region is a group's, but the table's domain is no group");
     rc = rails_token_read_next(bytes, size, &token, length);
     return rc ? rc : open_rails(table, &token, links, out);
 }
@@ -211,8 +211,8 @@ static int lock_and_write(struct hmreg_table *table, size_t first, size_t count,
     int rc;
 
     if (atomic_exchange(&table->busy, true))
-        return hmreg_fail(
-            -EBUSY, "another thread's call is writing this table; calls of one table take turns");
+        return hmreg_fail(-EBUSY,
+                          "another thread's call is writing this table; only one may at a time");
     rc = write_links(table, first, count, all);
     atomic_store(&table->busy, false);
     return rc;

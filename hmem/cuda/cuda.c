@@ -23,8 +23,8 @@ static void describe(struct cuda_hmem *self)
         vendor_lacks(&self->base, "no cuMemGetHandleForAddressRange (CUDA 11.7): device memory "
                                   "cannot be exported as a dmabuf");
     if (!api->handle_retain || !api->handle_prop || !api->handle_release)
-        vendor_lacks(&self->base, "no cuMemRetainAllocationHandle and its kin (CUDA 11.0): the "
-                                  "properties of virtual memory cannot be read");
+        vendor_lacks(&self->base, "no cuMemRetainAllocationHandle or a related function (CUDA "
+                                  "11.0): the properties of virtual memory cannot be read");
 }
 
 static int start(struct hmem *hmem)

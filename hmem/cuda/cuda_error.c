@@ -22,7 +22,7 @@ static int fail(struct cuda_hmem *self, int code, unsigned result, const char *f
     vsnprintf(sentence, sizeof(sentence), format, args);
     return vendor_fail(
         &self->base, code, result, "%s: %s (%u)%s", sentence, name ? name : "CUDA error", result,
-        result == CUDA_NOT_PERMITTED ? "; in a stream's host function CUDA permits no call" : "");
+        result == CUDA_NOT_PERMITTED ? "; CUDA permits no call in a stream's host function" : "");
 }
 
 int cuda_fail(struct cuda_hmem *self, int code, unsigned result, const char *format, ...)
@@ -53,12 +53,13 @@ static const struct {
     unsigned result;
     const char *remedy;
 } unusable[] = {
-    {CUDA_NOT_INITIALIZED, "CUDA cannot be used in a child of a process that used it"},
-    {CUDA_STUB_LIBRARY, "this is the stub for linking, not the driver: take its folder out of the "
-                        "library path"},
+    {CUDA_NOT_INITIALIZED, "this process is a forked child, and its parent has used CUDA, which "
+                           "then cannot be used here"},
+    {CUDA_STUB_LIBRARY, "this library is CUDA's stub for linking, not the driver: remove its "
+                        "folder from the library path"},
     {CUDA_NO_DEVICE, "no device is visible: is there one, and does CUDA_VISIBLE_DEVICES show it?"},
     {CUDA_SYSTEM_NOT_READY, "the system is not ready: is the fabric manager running?"},
-    {CUDA_SYSTEM_DRIVER_MISMATCH, "the kernel's driver and this library are of different versions"},
+    {CUDA_SYSTEM_DRIVER_MISMATCH, "the kernel's driver and this library have different versions"},
     {CUDA_DEVICE_UNAVAILABLE, NULL},
     {CUDA_INVALID_DEVICE, NULL},
     {CUDA_NOT_PERMITTED, NULL},

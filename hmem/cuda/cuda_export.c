@@ -21,15 +21,15 @@
 static int refuse_version(struct cuda_hmem *self, struct hmreg_reason *why)
 {
     return hmreg_refuse(why, -EOPNOTSUPP, "no-dmabuf-export",
-                        "this driver is of CUDA %d.%d, which has no "
-                        "cuMemGetHandleForAddressRange: dmabuf export needs 11.7 or later",
+                        "this driver has CUDA %d.%d, which lacks cuMemGetHandleForAddressRange: "
+                        "dmabuf export needs 11.7 or later",
                         self->version / 1000, self->version % 1000 / 10);
 }
 
 static int refuse_mapping(struct cuda_hmem *self)
 {
     return hmreg_fail(-EOPNOTSUPP,
-                      "this driver is of CUDA %d.%d: dmabufs with the PCIe mapping "
+                      "this driver has CUDA %d.%d: dmabufs with the PCIe mapping "
                       "(CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE) need 12.8 or later",
                       self->version / 1000, self->version % 1000 / 10);
 }
@@ -40,12 +40,13 @@ static int refuse_device(struct cuda_hmem *self, const struct cuda_range *range,
     if (range->device >= 0 && self->devices[range->device].integrated)
         return hmreg_refuse(why, -EOPNOTSUPP, "integrated-device",
                             "CUDA device %d shares the host's memory and exports no dmabuf: "
-                            "allocate memory to register with cuMemHostAlloc",
+                            "allocate the memory with cuMemHostAlloc",
                             range->device);
-    return hmreg_refuse(why, -EOPNOTSUPP, "no-dmabuf-export",
-                        "CUDA device %d says it exports no dmabuf (attribute %d is 0): it needs "
-                        "the driver's open kernel modules and hardware that can",
-                        range->device, CUDA_DEV_DMABUF);
+    return hmreg_refuse(
+        why, -EOPNOTSUPP, "no-dmabuf-export",
+        "CUDA device %d reports that it exports no dmabuf (attribute %d is 0): it needs the "
+        "driver's open kernel modules and hardware that supports the export",
+        range->device, CUDA_DEV_DMABUF);
 }
 
 static int refuse_virtual(const struct cuda_range *range, struct hmreg_reason *why)
@@ -114,19 +115,19 @@ static int handle_errno(unsigned result, const struct cuda_range *range)
 static const char *handle_remedy(const struct cuda_range *range, bool foreign)
 {
     if (foreign)
-        return ", without an active context of that device: make its primary one active "
+        return ", and no context of that device is active: make its primary context active "
                "(cudaSetDevice)";
     if (range->first.sort == CUDA_UNKNOWN)
-        return ", which the caller claims: HMREG_DEBUG=claims says whether the claim is correct";
+        return ", which the caller claims: HMREG_DEBUG=claims checks the claim";
     if (range->first.sort == CUDA_POOL)
-        return ", of a stream-ordered pool (cuMemAllocAsync): allocate it with cuMemAlloc, or "
-               "cuMemCreate";
+        return ", which is in a stream-ordered pool (cuMemAllocAsync): allocate it with "
+               "cuMemAlloc, or cuMemCreate";
     if (is_without_gpudirect(range))
-        return ", created without gpuDirectRDMACapable: set it in the properties given to "
+        return ", which was created without gpuDirectRDMACapable: set it in the properties for "
                "cuMemCreate";
     if (range->first.sort == CUDA_VIRTUAL)
         return "";
-    return "; memory imported by IPC is exported by the process that allocated it";
+    return "; memory imported by IPC can be exported only by the process that allocated it";
 }
 
 /* foreign: the export was requested in another context than the memory's, if that has one. */
@@ -134,7 +135,7 @@ static int fail_handle(struct cuda_hmem *self, const struct cuda_range *range, u
                        bool foreign, unsigned result)
 {
     return cuda_fail(self, handle_errno(result, range), result,
-                     "CUDA device %d gives no dmabuf for the %" PRIu64 " bytes at %#" PRIx64
+                     "CUDA device %d exports no dmabuf for the %" PRIu64 " bytes at %#" PRIx64
                      " (%u segment%s)%s%s",
                      range->device, range->end - range->base, range->base, range->segments,
                      range->segments == 1 ? "" : "s", flags ? " with the PCIe mapping" : "",

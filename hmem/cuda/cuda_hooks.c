@@ -221,7 +221,7 @@ static void after_call(enum ends ends, uint64_t first, uint64_t second, bool fai
             atomic_store(&primary->retains, 0);
         report_all();
         break;
-    case ENDS_GREEN: /* a release meanwhile may have set the bound that this one set */
+    case ENDS_GREEN: /* a concurrent release may have set the bound that this one set */
         forget_retains();
         report_all();
         break;
@@ -433,14 +433,14 @@ static unsigned kind_of(struct cuda_hmem *self, uint64_t addr, size_t len,
 static const char *why_of_no_kind(const struct cuda_lookup *at)
 {
     if (at->sort == CUDA_HOST)
-        return "pinned host memory has another address for devices, or begins within a page, so "
-               "that the call which ends it need not name its address";
-    return "stream-ordered, graph and imported memory, and variables of modules, may end without a "
-           "call that names them, and no query tells them apart";
+        return "the call that frees pinned host memory need not name its address, because devices "
+               "have another address for it or it begins within a page";
+    return "stream-ordered, graph and imported memory and modules' variables may be freed by calls "
+           "that do not name them, and no query can tell such memory apart";
 }
 
 /* Memory of a stream-ordered pool ends in the calls that free plain memory, except memory of
- * graphs. So hits ask, and a free also ends the region, since asking after cuMemFreeAsync() is
+ * graphs. So hits ask. A free also ends the region, because after cuMemFreeAsync() asking is
  * undefined. */
 static void watch_pooled(const struct hmem_range *range, unsigned kinds_now)
 {
@@ -459,7 +459,7 @@ static const char *watch(struct cuda_hmem *self, uint64_t addr, size_t len,
     if (!kinds_now)
         return atomic_load(&placed) ? hook_set_why(&hooks, OF_CONTEXTS) : HOOK_SETS_BUSY;
     if (cuda_lookup(self, addr, &at))
-        return "the driver does not say what the memory is";
+        return "the driver does not report the kind of memory";
     kind = kind_of(self, addr, len, &at);
     if (!kind && at.sort == CUDA_POOL)
         watch_pooled(range, kinds_now);

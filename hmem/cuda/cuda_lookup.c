@@ -110,7 +110,7 @@ static int lookup_in_current_context(struct cuda_hmem *self, uint64_t addr, stru
         return -ESHUTDOWN;
     result = ask_batch(self, addr, &found);
     if (result && !says_unknown(result))
-        return cuda_fail_query(self, result, "CUDA cannot say what %#" PRIx64 " is", addr);
+        return cuda_fail_query(self, result, "CUDA cannot identify %#" PRIx64 "", addr);
     if (!result)
         rc = find_sort(self, addr, &found);
     if (rc)
@@ -132,7 +132,7 @@ static int lookup_in_current_context(struct cuda_hmem *self, uint64_t addr, stru
 
 /* ---- contexts --------------------------------------------------------------------------- */
 
-/* Everything that is asked about a range, or about one address if range is NULL. */
+/* All facts that are queried about a range, or about one address if range is NULL. */
 struct question {
     uint64_t addr;
     size_t len;
@@ -158,9 +158,9 @@ static int without_context(uint64_t addr)
     if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) == 1 || errno != EFAULT)
         return -CUDA_NO_CONTEXT;
     return hmreg_fail(-EIO,
-                      "CUDA cannot say what %#" PRIx64 " is on a thread without a context, no "
-                      "device has an active primary context, and the CPU cannot read it: make the "
-                      "memory's context current",
+                      "CUDA cannot identify %#" PRIx64
+                      " on a thread without a context, no device has an active primary context, "
+                      "and the CPU cannot read it: make the memory's context current",
                       addr);
 }
 
@@ -346,8 +346,8 @@ static int range_in_current_context(struct cuda_hmem *self, const struct questio
     case CUDA_UNKNOWN:
         return -HMEM_NOT_MINE;
     case CUDA_RESERVED:
-        return hmreg_fail(-EFAULT, "%#" PRIx64 " is a reserved address of CUDA without memory",
-                          addr);
+        return hmreg_fail(
+            -EFAULT, "%#" PRIx64 " is in a range that CUDA only reserved, without memory", addr);
     case CUDA_VIRTUAL:
         rc = range_virtual(self, addr, question->len, question->prop, &found);
         break;

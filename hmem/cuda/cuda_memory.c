@@ -123,7 +123,7 @@ static int alloc_on(struct cuda_hmem *self, int device, enum hmreg_mem_kind kind
         return -ESHUTDOWN;
     result = cuda_enter(self, NULL, device, true, &guard);
     if (result)
-        return cuda_fail(self, alloc_errno(result), result, "CUDA device %d gives no context",
+        return cuda_fail(self, alloc_errno(result), result, "CUDA device %d returned no context",
                          device);
     result = allocate(self, kind, len, &made);
     if (!result)
@@ -131,7 +131,7 @@ static int alloc_on(struct cuda_hmem *self, int device, enum hmreg_mem_kind kind
     cuda_leave(self, &guard);
     if (result)
         return cuda_fail(self, alloc_errno(result), result,
-                         "CUDA device %d gives no %zu bytes of kind %s", device, len,
+                         "CUDA device %d did not allocate %zu bytes of kind %s", device, len,
                          hmreg_mem_kind_name(kind));
     *out = made;
     return 0;
@@ -144,8 +144,9 @@ int cuda_alloc(struct hmem *hmem, int device, enum hmreg_mem_kind kind, size_t l
     int rc;
 
     if (kind == HMREG_MEM_HOST)
-        return hmreg_fail(-EOPNOTSUPP, "CUDA has no pageable host memory to allocate: ask for "
-                                       "kind pinned, or the system");
+        return hmreg_fail(
+            -EOPNOTSUPP,
+            "CUDA does not allocate pageable host memory: request kind pinned, or iface system");
     mode = cuda_relax(self);
     rc = alloc_on(self, device, kind, len, out);
     cuda_restore(self, mode);
@@ -162,7 +163,7 @@ static int free_in(struct cuda_hmem *self, const struct cuda_lookup *at, void *a
     unsigned result = cuda_enter(self, at->context, at->device, false, &guard);
 
     if (result)
-        return cuda_fail(self, -EIO, result, "the context of %p cannot be entered", addr);
+        return cuda_fail(self, -EIO, result, "the context of %p cannot be made current", addr);
     result = self->api.context_device(&device);
     if (!result)
         result = kind == HMREG_MEM_HOST_PINNED ? self->api.free_host(addr)

@@ -59,8 +59,9 @@ static int resolve(struct cuda_hmem *self, uint64_t addr, size_t len, struct hme
         return vendor_resolved(rc);
     kind = kind_of(&range);
     if (kind == HMREG_MEM_DEVICE && range.device < 0)
-        return hmreg_fail(-EIO, "CUDA says %#" PRIx64 " is memory of a device it does not count",
-                          addr);
+        return hmreg_fail(
+            -EIO, "CUDA reports that %#" PRIx64 " is memory of a device that it does not list",
+            addr);
     *out = (struct hmem_range){
         .device = range.device,
         .kind = kind,

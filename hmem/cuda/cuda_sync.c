@@ -48,17 +48,17 @@ static int sync_contexts(struct cuda_hmem *self, uint64_t addr, int device)
 
     if (!self->api.context_flags || !self->api.set_context_flags)
         return hmreg_fail(-EOPNOTSUPP,
-                          "sync_memops is on, but this driver of CUDA %d.%d has it for memory of "
-                          "cuMemAlloc only: virtual memory and pools need 12.1 or later",
+                          "sync_memops is on, but this driver, CUDA %d.%d, supports it only for "
+                          "memory of cuMemAlloc: virtual memory and pools need 12.1 or later",
                           self->version / 1000, self->version % 1000 / 10);
     result = set_flags(self, device);
     if (!result)
         return 0;
-    return cuda_fail(self, -EIO, result,
-                     "sync_memops is on, and no context of CUDA device %d takes it for the memory "
-                     "at %#" PRIx64 "%s",
-                     device, addr,
-                     cuda_wants_context(result) ? ", as none is active (cudaSetDevice)" : "");
+    return cuda_fail(
+        self, -EIO, result,
+        "sync_memops is on, but no context of CUDA device %d accepts it for the memory "
+        "at %#" PRIx64 "%s",
+        device, addr, cuda_wants_context(result) ? ", as none is active (cudaSetDevice)" : "");
 }
 
 int cuda_sync_memops(struct hmem *hmem, uint64_t addr, int device)
@@ -72,7 +72,7 @@ int cuda_sync_memops(struct hmem *hmem, uint64_t addr, int device)
     if (!rc && cuda_says_no_answer(result))
         rc = sync_contexts(self, addr, device);
     else if (!rc && result)
-        rc = cuda_fail(self, -EIO, result, "sync_memops cannot be set of %#" PRIx64, addr);
+        rc = cuda_fail(self, -EIO, result, "sync_memops cannot be set for %#" PRIx64, addr);
     cuda_restore(self, mode);
     return vendor_result(hmem, rc, addr);
 }

@@ -88,8 +88,9 @@ static int read_prop(struct cuda_hmem *self, uint64_t addr, struct cuda_segment 
     self->api.handle_release(handle);
     if (cuda_says_no_answer(result) || (!result && !out->prop.location.type))
         return hmreg_fail(-EOPNOTSUPP,
-                          "what is mapped at %#" PRIx64 " has no properties of memory, as a "
-                          "multicast object has none: register the memory that is bound to it",
+                          "the mapping at %#" PRIx64
+                          " has no memory properties, like a multicast object: register the memory "
+                          "that is bound to it",
                           addr);
     if (result)
         return cuda_fail_query(self, result,
@@ -108,7 +109,7 @@ int cuda_virtual_segment(struct cuda_hmem *self, uint64_t addr, const struct cud
     if (cuda_says_no_answer(result))
         result = cuda_address_range(self, addr, at, out);
     if (result)
-        return cuda_fail_query(self, result, "what is mapped at %#" PRIx64 " cannot be read", addr);
+        return cuda_fail_query(self, result, "the mapping at %#" PRIx64 " cannot be read", addr);
     result = self->api.pointer_attribute(&block, CUDA_PTR_MEMORY_BLOCK_ID, addr);
     if (result && !cuda_says_no_answer(result))
         return cuda_fail_query(self, result, "the id of the memory at %#" PRIx64 " cannot be read",
@@ -126,7 +127,7 @@ int cuda_virtual_follows(struct cuda_hmem *self, uint64_t addr, struct cuda_segm
     if (!result)
         result = self->api.pointer_attribute(&block, CUDA_PTR_MEMORY_BLOCK_ID, addr);
     if (result && !cuda_says_no_answer(result))
-        return cuda_fail_query(self, result, "what is mapped at %#" PRIx64 " cannot be read", addr);
+        return cuda_fail_query(self, result, "the mapping at %#" PRIx64 " cannot be read", addr);
     *out = (struct cuda_segment){.base = addr, .size = result ? 0 : size, .block = block};
     return 0;
 }

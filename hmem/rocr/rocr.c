@@ -91,7 +91,8 @@ static int check_process(void)
     if (!process || process == getpid())
         return 0;
     return hmreg_fail(
-        -ENODEV, "ROCm is in use in process %d, this one's parent; it works in one of them only",
+        -ENODEV,
+        "ROCm is in use in process %d, the parent of this one; it works in only one of them",
         (int)process);
 }
 
@@ -112,10 +113,9 @@ static int start(struct hmem *hmem)
         return rc;
     read_version(self);
     read_dmabuf_support(self);
-    vendor_unreported(hmem,
-                      "HSA calls back only when memory of a pool is freed: memory imported by "
-                      "IPC or from graphics, and mappings of its virtual memory API, are "
-                      "registered at each get");
+    vendor_unreported(
+        hmem, "HSA reports only the end of memory in pools. Each get registers other memory anew: "
+              "imported by IPC or from graphics, or mapped by HSA's virtual memory API");
     rc = rocr_list_devices(self);
     if (rc) {
         leave(self);

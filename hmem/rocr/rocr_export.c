@@ -23,10 +23,10 @@ static int check_exportable(struct rocr_hmem *self, const struct rocr_pointer_in
         return hmreg_fail(-EOPNOTSUPP, "%s", self->base.runtime.lacks);
     /* The runtime crashes on a request to export another process's allocation. */
     if (info->type != ROCR_POINTER_HSA)
-        return hmreg_fail(-EOPNOTSUPP,
-                          "ROCm cannot export memory that was imported (%s): "
-                          "export it where it was allocated",
-                          info->type == ROCR_POINTER_IPC ? "by IPC" : "from a descriptor");
+        return hmreg_fail(
+            -EOPNOTSUPP,
+            "ROCm cannot export imported memory (%s): export it in the process that allocated it",
+            info->type == ROCR_POINTER_IPC ? "by IPC" : "from a descriptor");
     return 0;
 }
 
@@ -94,10 +94,11 @@ static int export_handle(struct rocr_hmem *self, uint64_t start,
     status = self->api.vmem_export(&fd, *handle, 0);
     self->api.vmem_release(*handle);
     if (status == HSA_STATUS_ERROR_INCOMPATIBLE_ARGUMENTS)
-        return rocr_fail(self, -EOPNOTSUPP, status,
-                         "ROCm cannot export the memory mapped at %#" PRIx64 ", which was imported "
-                         "from a descriptor: export it where it was allocated",
-                         start);
+        return rocr_fail(
+            self, -EOPNOTSUPP, status,
+            "ROCm cannot export the memory mapped at %#" PRIx64
+            ", which was imported from a descriptor: export it in the process that allocated it",
+            start);
     if (status)
         return rocr_fail(self, -EIO, status, "ROCm could not export the memory mapped at %#" PRIx64,
                          start);
@@ -137,8 +138,9 @@ static int export_mapped(struct rocr_hmem *self, uint64_t addr, size_t len,
                           "this ROCm runtime has no hsa_amd_vmem_export_shareable_handle");
     if (len > info->len - (addr - start))
         return hmreg_fail(-EXDEV,
-                          "the %zu bytes at %#" PRIx64 " are in several mappings of HSA's virtual "
-                          "memory API, and a descriptor names the memory of one",
+                          "the %zu bytes at %#" PRIx64
+                          " are in several mappings of HSA's virtual memory API, but a descriptor "
+                          "names the memory of only one",
                           len, addr);
     rc = export_handle(self, start, &handle, &fd);
     if (rc)

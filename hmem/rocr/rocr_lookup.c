@@ -9,7 +9,8 @@
 
 static int check_answer(struct rocr_hmem *self, hsa_status_t status, uint64_t addr)
 {
-    return status ? rocr_fail(self, -EIO, status, "ROCm could not say what is at %#" PRIx64, addr)
+    return status ? rocr_fail(self, -EIO, status, "ROCm could not identify the memory at %#" PRIx64,
+                              addr)
                   : 0;
 }
 
@@ -40,8 +41,8 @@ int rocr_lookup(struct rocr_hmem *self, uint64_t addr, struct rocr_pointer_info 
         /* Checked first: runtimes that report mappings as reserved (6.1) leave `registered` 0. */
         if (rocr_virtual_is_mapped(self, addr))
             return hmreg_fail(-EOPNOTSUPP,
-                              "%#" PRIx64 " is memory of HSA's virtual memory API: this runtime "
-                              "does not describe its mapping: use a newer one",
+                              "%#" PRIx64 " is memory of HSA's virtual memory API, whose mapping "
+                              "this runtime does not describe: use a newer runtime",
                               addr);
         if (!info->registered || is_its_end(info, addr))
             return -HMEM_NOT_MINE;
@@ -50,7 +51,8 @@ int rocr_lookup(struct rocr_hmem *self, uint64_t addr, struct rocr_pointer_info 
     case ROCR_POINTER_VMEM:
         return rocr_virtual_bounds(self, addr, info);
     }
-    return hmreg_fail(-EIO, "ROCm says that %#" PRIx64 " is of type %u, which is unknown here",
+    return hmreg_fail(-EIO,
+                      "ROCm reports that %#" PRIx64 " is of type %u, which hmreg does not know",
                       addr, info->type);
 }
 
@@ -91,10 +93,11 @@ static int find_stand_in(struct rocr_hmem *self, uint64_t addr, const struct roc
     }
     free(agents);
     if (!found)
-        return hmreg_fail(-EIO,
-                          "the memory at %#" PRIx64 " is of a device that this process "
-                          "does not see, and no visible GPU reaches it",
-                          addr);
+        return hmreg_fail(
+            -EIO,
+            "the memory at %#" PRIx64
+            " is on a device that this process does not see, and no visible GPU reaches it",
+            addr);
     *out = found;
     return 0;
 }

@@ -40,7 +40,7 @@ static int side_at(struct rocr_hmem *self, uint64_t addr, struct side *out)
     return 0;
 }
 
-/* For a copy the runtime locks host memory that it does not know. Known memory it assumes to be
+/* For a copy the runtime locks host memory that it does not know. It assumes that known memory is
  * mapped on the GPU; if that is wrong, the GPU's access faults and the process is killed. */
 static int is_unreachable(struct rocr_hmem *self, const struct side *host,
                           const struct rocr_agent *gpu, bool *out)
@@ -82,7 +82,7 @@ static int copy_bounced(struct rocr_hmem *self, uint64_t dst, uint64_t src, size
     int rc = 0;
 
     if (!bounce)
-        return hmreg_fail(-ENOMEM, "hmreg has no memory to copy by way of the host");
+        return hmreg_fail(-ENOMEM, "hmreg has no memory to copy through the host");
     for (size_t done = 0; done < len && !rc; done += room) {
         size_t piece = len - done < room ? len - done : room;
 

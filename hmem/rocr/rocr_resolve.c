@@ -19,7 +19,7 @@ static struct alloc_ids allocations = ALLOC_IDS_INITIALIZER;
 /* ---- identity ------------------------------------------------------------------------ */
 
 /* The runtime has removed the allocation from its list, and frees the address for reuse after its
- * callbacks have returned. The id ends before the report: a get that finds the id alive publishes
+ * callbacks have returned. The id ends before the report. If a get finds the id alive, it publishes
  * its entry, or at least enters it as pending, before the report, which then ends it. */
 static void on_end(void *addr, void *arg)
 {
@@ -164,6 +164,6 @@ bool rocr_watch(struct hmem *self, uint64_t addr, size_t len, const struct hmem_
                    alloc_ids_find(&allocations, addr, len) == range->identity;
 
     if (!watched && why)
-        *why = "the runtime has no callback for its end, or it ended while it was registered";
+        *why = "the runtime cannot report its end, or it was freed during the registration";
     return watched;
 }

@@ -113,12 +113,11 @@ int rocr_virtual_bounds(struct rocr_hmem *self, uint64_t addr, struct rocr_point
         (len > page && reaches(self, guess(self, at, len, page), addr, info)) ||
         search(self, addr, len, info))
         return 0;
-    return hmreg_fail(
-        -EOPNOTSUPP,
-        "%#" PRIx64
-        " is memory of HSA's virtual memory API: the runtime does not report where its mapping "
-        "begins, and hmreg did not find it: register it from the start of the mapping",
-        addr);
+    return hmreg_fail(-EOPNOTSUPP,
+                      "%#" PRIx64
+                      " is memory of HSA's virtual memory API, and neither the runtime nor hmreg "
+                      "found where its mapping begins: register it from the start of the mapping",
+                      addr);
 }
 
 static bool agent_may(struct rocr_hmem *self, uint64_t addr, const struct rocr_agent *agent,

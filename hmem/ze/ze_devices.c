@@ -303,7 +303,7 @@ void ze_complete(struct hmem *hmem)
     for (unsigned i = 0; i < self->driver_count; i++)
         if (self->drivers[i].context && !sees_other_contexts(self, &self->drivers[i]))
             vendor_lacks(hmem,
-                         "driver %u answers only for memory of the context it is asked in: memory "
-                         "of the application's own contexts is not recognised",
+                         "driver %u answers only for memory of the context that the query names, "
+                         "so hmreg does not recognise memory of the application's own contexts",
                          i);
 }

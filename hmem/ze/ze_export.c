@@ -46,8 +46,7 @@ static int fail_unknown(const struct ze_lookup *found)
 {
     return hmreg_fail(-EOPNOTSUPP,
                       "Level Zero's driver knows no memory at %#" PRIx64
-                      ", which the caller claims: "
-                      "HMREG_DEBUG=claims says what is there",
+                      ", which the caller claims: HMREG_DEBUG=claims checks the claim",
                       found->base);
 }
 
@@ -138,9 +137,8 @@ static int object_start(const struct ze_lookup *found, uint64_t length, uint64_t
     }
     return hmreg_fail(-EPROTO,
                       "the descriptor of Level Zero's driver has %" PRIu64
-                      " bytes for an allocation of %zu "
-                      "and does not say where in it that lies (a pool): allocate with "
-                      "ze_external_memory_export_desc_t",
+                      " bytes for an allocation of %zu, and the driver does not report its offset "
+                      "there (a pool): allocate with ze_external_memory_export_desc_t",
                       length, found->len);
 }
 
@@ -148,10 +146,11 @@ static int fail_several(uint64_t addr, const struct hmem_range *range,
                         const struct ze_lookup *found)
 {
     if (found->segments > 1)
-        return hmreg_fail(-EXDEV,
-                          "the range at %#" PRIx64 " lies in %u mappings of virtual memory, and a "
-                          "descriptor names the memory of one",
-                          addr, found->segments);
+        return hmreg_fail(
+            -EXDEV,
+            "the range at %#" PRIx64
+            " lies in %u mappings of virtual memory, but a descriptor names the memory of only one",
+            addr, found->segments);
     return hmreg_fail(-EXDEV,
                       "the memory at %#" PRIx64 " lies on %u tiles, each with a descriptor of its "
                       "own: allocate it on one tile",
@@ -201,8 +200,8 @@ int ze_export(struct hmem *hmem, uint64_t addr, size_t len, const struct hmem_ra
                           "host memory of Level Zero has no dmabuf: it is registered by its "
                           "address");
     if (flags)
-        return hmreg_fail(-EOPNOTSUPP, "Level Zero does not let its caller choose how a dmabuf is "
-                                       "mapped, so none with the PCIe mapping is possible");
+        return hmreg_fail(-EOPNOTSUPP, "Level Zero's callers cannot choose how a dmabuf is mapped, "
+                                       "so hmreg cannot export one with the PCIe mapping");
     rc =
         range->claimed ? take_claim(self, range, &found) : ze_lookup_range(self, addr, len, &found);
     if (!rc && found.identity != range->identity)

@@ -213,7 +213,7 @@ static const char *read_table(void *library, const char *name, void *table[TABLE
         result = get((ze_api_version_t)ZE_MAKE_VERSION(1, minor), table);
     }
     if (!get)
-        return "the driver has none";
+        return "the driver has no such function";
     return result ? "the driver refuses" : NULL;
 }
 
@@ -413,9 +413,9 @@ static const char *why_not(const struct ze_driver *driver, unsigned kind)
     if (library == ZE_LIBRARY_UNASKED)
         return HOOK_SETS_BUSY;
     if (library == ZE_LIBRARY_UNKNOWN)
-        return "the library of its driver, whose functions would be hooked, is not found";
+        return "the library of its driver, which has the functions to hook, is not found";
     return kind ? hook_set_why(&libraries[library - 1].set, kind)
-                : "the driver does not say whether it is virtual memory";
+                : "the driver does not report whether it is virtual memory";
 }
 
 /* NULL: it is watched; else why it is not. */
@@ -425,7 +425,7 @@ static const char *watch(struct ze_hmem *self, uint64_t addr, size_t len)
     unsigned kind, now;
 
     if (ze_lookup_range(self, addr, len, &found))
-        return "the driver does not say what the memory is";
+        return "the driver does not report the kind of memory";
     if (found.type == ZE_TYPE_HOST_IMPORTED)
         return "imported host memory ends when the program unmaps it";
     now = reported_now(self, found.driver);

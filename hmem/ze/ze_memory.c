@@ -61,7 +61,7 @@ static int copy_bounced(struct ze_hmem *self, const struct ze_lookup *to, uint64
 {
     size_t most = len < (1u << 20) ? len : 1u << 20;
     char *bounce = malloc(most);
-    int rc = bounce ? 0 : hmreg_fail(-ENOMEM, "hmreg has no memory for a copy by way of the host");
+    int rc = bounce ? 0 : hmreg_fail(-ENOMEM, "hmreg has no memory to copy through the host");
 
     for (size_t done = 0; !rc && done < len; done += most) {
         size_t some = len - done < most ? len - done : most;
@@ -113,7 +113,7 @@ static int copy_some(struct ze_hmem *self, uint64_t dst, uint64_t src, size_t *l
     if (rc)
         return rc;
     if (had[0] > engine[0] || had[1] > engine[1])
-        return hmreg_fail(-EIO, "the copy to %#" PRIx64 " runs past the end of its allocation",
+        return hmreg_fail(-EIO, "the copy to %#" PRIx64 " extends beyond the end of its allocation",
                           dst);
     if (engine[0])
         *len = room_of(self, &to, dst, *len);

@@ -27,7 +27,7 @@ enum hmreg_distance {
     HMREG_DISTANCE_HOST_BRIDGE = 3, /* "PHB": below one host bridge (root complex) of the CPU */
     HMREG_DISTANCE_NUMA_NODE = 4,   /* "NODE": on one NUMA node */
     HMREG_DISTANCE_SYSTEM = 5,      /* "SYS": on two NUMA nodes */
-    HMREG_DISTANCE_UNKNOWN = 6,     /* "?": the place of one of the two is unknown */
+    HMREG_DISTANCE_UNKNOWN = 6,     /* "?": the place of the device or of the NIC is unknown */
 };
 #define HMREG_DISTANCE_COUNT 7
 
@@ -58,7 +58,7 @@ struct hmreg_topology_config {
 int hmreg_topology_open(struct hmreg *lib, const struct hmreg_topology_config *config,
                         struct hmreg_topology **out);
 
-/* NULL is accepted. No other thread may be using the topology. */
+/* NULL is accepted. No other thread may use the topology during this call. */
 void hmreg_topology_close(struct hmreg_topology *topology);
 
 #define HMREG_BRIDGES_MAX 16
@@ -100,17 +100,18 @@ struct hmreg_place {
     int numa_node; /* for NUMA_NODE: the system's number, from 0 */
 };
 
-/* How near a NIC is to a place. */
+/* The distance between a NIC and a place. */
 struct hmreg_nic_affinity {
     size_t size;          /* the library's sizeof(struct hmreg_nic_affinity) */
-    char nic[64];         /* its name; as the caller wrote it, if the caller did */
-    size_t index;         /* in the caller's list, else in the topology's */
+    char nic[64];         /* the NIC's name, spelled as in the caller's list */
+    size_t index;         /* index in the caller's list, else in the topology's */
     struct hmreg_pci pci; /* of the NIC */
     int numa_node;        /* of the NIC; -1: unknown */
     enum hmreg_distance distance;
     uint32_t numa_distance; /* between the NUMA nodes of both, as the firmware states it: 10 on one
                                node; 0: unknown */
-    char reason[192];       /* a sentence: what they share, or why the distance is unknown */
+    char reason[192]; /* a sentence: what the NIC and the place share, or why their distance is
+                         unknown */
 };
 
 /*
@@ -126,8 +127,8 @@ struct hmreg_nic_affinity {
  * topology, place or count is NULL, nics is NULL and nic_count is not 0, a name is NULL, a size is
  * not an accepted value, *count is 0 and out is not NULL, place->kind is unknown, place->numa_node
  * is negative, or place needs the library and the topology was opened without. -ENODEV: the
- * topology has no such NUMA node, or the iface no such device. -ENOMEM. For memory also: errors of
- * hmreg_query().
+ * topology has no such NUMA node, or the iface no such device. -ENOMEM. For memory also: the errors
+ * of hmreg_query().
  */
 int hmreg_topology_order_nics(const struct hmreg_topology *topology,
                               const struct hmreg_place *place, const char *const *nics,
@@ -139,17 +140,18 @@ int hmreg_topology_order_nics(const struct hmreg_topology *topology,
 
 /*
  * Has a group (<hmreg/group.h>) register each buffer on its nearest members alone, not on all.
- * nearest: on how many, up to HMREG_GROUP_MAX, or HMREG_NEAREST_LOCAL. The order is by the distance
- * to the buffer's device, or to the NUMA node that most of its pages are on, as of
- * hmreg_topology_order_nics(), and is found once for each device and node. A member on which the
- * registration fails is replaced by the next nearest one; as with HMREG_GROUP_PARTIAL the
- * registration succeeds if one rail does, and a shortage fails it. Registered on all members:
- * memory at an unknown place (no page of it is in memory yet, a dmabuf of an unknown device). Rails
- * that attributes name are obeyed. Why a rail was taken is in rail_why of its hmreg_mr_explain(),
- * why another was not in the last error after hmreg_mr_rail(). Regions that are registered already
- * stay as they are: call it before the first. topology: opened with the group's lib; borrowed, must
- * outlive the group. -EINVAL: an argument is NULL, group is no group, topology is of no or another
- * lib, or nearest is too large. -EBUSY: it was called for this group before. -ENOMEM.
+ * nearest: on how many, up to HMREG_GROUP_MAX, or HMREG_NEAREST_LOCAL. The distance counts to the
+ * buffer's device, or to the NUMA node that has most of its pages (see
+ * hmreg_topology_order_nics()). It is computed once for each device and node. If the registration
+ * fails on a member, the next nearest member replaces it. As with HMREG_GROUP_PARTIAL the
+ * registration succeeds if one rail does; a shortage makes it fail. Memory at an unknown place is
+ * registered on all members: no page of it is present yet, or it is a dmabuf of an unknown device.
+ * If attributes name rails, the region is registered on exactly these. hmreg_mr_explain() says in
+ * rail_why why a rail was chosen; the last error after hmreg_mr_rail() says why another was not.
+ * Call it before the first registration: existing regions stay as they are. topology: opened with
+ * the group's lib; borrowed, must outlive the group. -EINVAL: an argument is NULL, group is no
+ * group, topology is of no or another lib, or nearest is too large. -EBUSY: it was called for this
+ * group before. -ENOMEM.
  */
 int hmreg_group_nearest(struct hmreg_domain *group, const struct hmreg_topology *topology,
                         unsigned nearest);

@@ -14,23 +14,23 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 /* A flag beside the access rights of hmreg_mr_get(): the caller knows that the memory is the
- * system's, on no device. The flag is a trusted claim (HMREG_CLAIM_TRUSTED): no vendor is asked,
- * and a wrong claim registers memory that is not there. A get without the flag never returns a
- * region registered by such a claim. */
+ * system's, on no device. The flag is a trusted claim (HMREG_CLAIM_TRUSTED): the get asks no
+ * vendor, and a wrong claim makes it register other memory than the caller's. A get without the
+ * flag never returns a region registered by such a claim. */
 #define HMREG_GET_HOST (UINT64_C(1) << 30)
 
 /*
  * Gets a region that covers [addr, addr+len): a cached one that is still valid, else a new one. It
- * has exactly these access rights, or more if the domain's configuration permits that (rights).
- * Release it with hmreg_mr_put(), from
- * any thread. The region may be larger than the range unless the domain has HMREG_DOMAIN_EXACT;
- * hmreg_mr_query() returns its bounds. The application may free memory while a region of it is
- * cached, but not between get and put. The library chooses keys. On a domain with HMREG_MR_ENDPOINT
- * each get registers a new region, which is not bound yet: use hmreg_mr_get_attr() with an endpoint
- * there. If the domain permits regions of several parts (HMREG_DOMAIN_PARTS; the default but on
- * verbs), a range longer than its max_len becomes a region of several pieces (hmreg_mr_piece()).
- * That region serves gets of ranges inside it too. Errors of hmreg_mr_reg(). If parts are
- * permitted, -EMSGSIZE means: the range is longer than HMREG_SEGMENTS_MAX pieces of max_len.
+ * has exactly these access rights, or more if the `rights` of the domain's configuration permit
+ * more. Release it with hmreg_mr_put(), from any thread. The region may be larger than the range
+ * unless the domain has HMREG_DOMAIN_EXACT; hmreg_mr_query() returns its bounds. The application
+ * may free memory while a region of it is cached, but not between get and put. The library chooses
+ * keys. On a domain with HMREG_MR_ENDPOINT each get registers a new region that is not bound to an
+ * endpoint: use hmreg_mr_get_attr() with an endpoint there. If the domain permits regions of
+ * several parts (HMREG_DOMAIN_PARTS; the default except on verbs), a range longer than its max_len
+ * becomes a region of several pieces (hmreg_mr_piece()). That region serves gets of ranges inside
+ * it too. Errors of hmreg_mr_reg(). If parts are permitted, -EMSGSIZE means: the range is longer
+ * than HMREG_SEGMENTS_MAX pieces of max_len.
  */
 int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
                  struct hmreg_mr **mr);
@@ -53,18 +53,17 @@ int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint
  * it, counts by the sum of its lengths in the cache's limits, and ends when any segment's memory
  * changes. requested_key must be 0 or any. Release the region with hmreg_mr_put(). A region of a
  * dmabuf keeps the exporter's memory until the region ends. If a runtime knows base_addr + offset,
- * it ends with that memory; else at its last put, or with policy KEEP when it is evicted, flushed,
- * or invalidated by these addresses. With attr->endpoint, on a domain with HMREG_MR_ENDPOINT, the
- * region is bound to the endpoint and enabled, and serves gets with the same endpoint; with
- * attr->endpoints so is each rail. After the last put of regions that were got with an endpoint,
- * flush the domain or group, then close the endpoint. Errors of hmreg_mr_regattr(), and of
- * hmreg_mr_bind() and hmreg_mr_enable() where an endpoint is set; -EMSGSIZE of several ranges or
- * segments: together they are longer than the domain's max_len. -EINVAL also: a requested_key, an
- * endpoint for a rail without HMREG_MR_ENDPOINT, attr->endpoint on a group or beside
- * attr->endpoints, or endpoints without one for a rail with HMREG_MR_ENDPOINT, or another count of
- * endpoints than of rails. -HMREG_EBADFLAGS also: HMREG_RMA_EVENT. -EOPNOTSUPP also: registrations
- * of the domain complete in an event queue.
- */
+ * the region ends with that memory. Otherwise it ends at its last put; with policy KEEP, when it is
+ * evicted, flushed, or invalidated by these addresses. With attr->endpoint, on a domain with
+ * HMREG_MR_ENDPOINT, the region is bound to the endpoint and enabled, and serves gets with the same
+ * endpoint; with attr->endpoints so is each rail. After the last put of regions that were got with
+ * an endpoint, flush the domain or group, then close the endpoint. Errors of hmreg_mr_regattr(),
+ * and of hmreg_mr_bind() and hmreg_mr_enable() where an endpoint is set; -EMSGSIZE of several
+ * ranges or segments: together they are longer than the domain's max_len. -EINVAL also: a
+ * requested_key, an endpoint for a rail without HMREG_MR_ENDPOINT, attr->endpoint on a group or
+ * beside attr->endpoints, or endpoints without one for a rail with HMREG_MR_ENDPOINT, or another
+ * count of endpoints than of rails. -HMREG_EBADFLAGS also: HMREG_RMA_EVENT. -EOPNOTSUPP also:
+ * registrations of the domain complete in an event queue. */
 int hmreg_mr_get_attr(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr, uint64_t flags,
                       struct hmreg_mr **mr);
 /* Releases a region: one put for each get. Before it returns, the last put deregisters a region
@@ -78,11 +77,11 @@ void hmreg_mr_put(struct hmreg_mr *mr);
  * hmreg_mr_get() and hmreg_mr_put() for a thread that must not wait, for instance a progress thread
  * or one that holds a lock. They never register, deregister, allocate, or call a fabric, runtime or
  * callback, and wait for no lock under which other threads do so. try_get returns a cached region
- * that this thread has had from a get before. The region must be valid without a question to the
+ * that this thread has had from a get before. The region must be valid without a query to the
  * runtime or the kernel (HMREG_ASKS_*), and must not end with its last put. try_put gives back a
  * region of any get, unless the put might deregister it. Any thread may call them, and mix them
- * with the calls above. -EAGAIN: nothing has changed, the last error neither. Where the thread may
- * wait, make the call above instead; it also reports wrong arguments. try_put of NULL: 0.
+ * with the calls above. -EAGAIN: nothing has changed, nor has the last error. Then make the call
+ * above on a thread that may wait; it also reports wrong arguments. try_put of NULL: 0.
  */
 int hmreg_mr_try_get(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
                      struct hmreg_mr **mr);
@@ -93,16 +92,15 @@ int hmreg_mr_try_put(struct hmreg_mr *mr);
  * -EINVAL: lib or addr is NULL, len is 0, or the range wraps. */
 int hmreg_invalidate(struct hmreg *lib, const void *addr, size_t len);
 
-/* Deregisters every cached region of the domain that is not in use. If no domain of the process has
- * a cached region any more, the library's threads have ended when it returns: then the process may
- * make a user namespace. -EINVAL: domain is NULL. */
+/* Deregisters every cached region of the domain that is not in use. If the process then has no
+ * cached region in any domain, the library's threads have ended on return, and the process may
+ * create a user namespace. -EINVAL: domain is NULL. */
 int hmreg_domain_flush(struct hmreg_domain *domain);
 
-/* Deregisters, on the calling thread, invalidated and evicted regions that are not in use: those
- * whose memory changed, or that a get of another domain evicted. It is meant for domains whose
- * fabric may be called on the application's threads only (libfabric with
- * FI_THREAD_DOMAIN and the like). For all others the library's thread does this within
- * milliseconds. -EINVAL: domain is NULL. */
+/* Deregisters, on the calling thread, regions that no get holds and whose memory changed or that a
+ * get of another domain evicted. It is meant for domains whose fabric may be called on the
+ * application's threads only (libfabric with FI_THREAD_DOMAIN and the like). For all other domains
+ * the library's thread deregisters them within milliseconds. -EINVAL: domain is NULL. */
 int hmreg_domain_progress(struct hmreg_domain *domain);
 
 #define HMREG_STATS_TIMES 40
@@ -110,30 +108,30 @@ int hmreg_domain_progress(struct hmreg_domain *domain);
 struct hmreg_stats {
     size_t size; /* sizeof(struct hmreg_stats) */
     uint64_t hits, misses, evictions;
-    uint64_t invalidations;  /* regions invalidated because their memory changed */
-    uint64_t uncached;       /* gets whose registration was not cached */
-    uint64_t regions;        /* cached now */
-    uint64_t bytes;          /* cached now */
-    uint64_t retired;        /* removed from the cache; deregistration waits for the last put, or
-                                failed with -EBUSY and will be retried */
-    uint64_t caches;         /* caches that these numbers sum up */
-    uint64_t shown;          /* of these, caches that other processes can see (hmreg stats) */
+    uint64_t invalidations; /* regions invalidated because their memory changed */
+    uint64_t uncached;      /* gets whose registration was not cached */
+    uint64_t regions;       /* cached now */
+    uint64_t bytes;         /* cached now */
+    uint64_t retired; /* removed from the cache; deregistration waits for the last put, or will be
+                         retried after -EBUSY */
+    uint64_t caches;  /* caches that these numbers sum up */
+    uint64_t shown;   /* how many of them other processes can see (hmreg stats) */
     uint64_t evicted_limit;  /* evictions because of a limit, or before a fork */
     uint64_t evicted_memory; /* evictions because a registration failed with -ENOMEM */
     uint64_t evicted_room;   /* ... with -ENOSPC */
     uint64_t evicted_keys;   /* ... with -HMREG_ENOKEY */
-    uint64_t failures;       /* gets that failed because the registration did */
+    uint64_t failures;       /* gets whose registration failed */
     uint64_t regions_max;    /* high-water marks of regions and bytes; a domain adds up the */
-    uint64_t bytes_max;      /* marks of its caches, which may be from different times */
+    uint64_t bytes_max;      /* its caches' marks, which may be from different times */
     uint64_t waits;          /* gets that waited while another thread registered their range */
     uint64_t waiting;        /* gets that wait so now */
     uint64_t reg_ns;         /* total time of the registrations, ns */
     uint64_t reg_longest_ns; /* time of the longest registration, ns */
     uint64_t reg_times[HMREG_STATS_TIMES]; /* registrations of 2^n to 2^(n+1) ns; the last element
-                              has all longer ones */
+                                              counts all longer ones */
     uint64_t wrong_puts;    /* puts without a matching get; detected with HMREG_DEBUG=puts only */
-    uint64_t gave_explicit; /* of the evictions, those for an explicit region, a job or a resumed
-                               region of this domain */
+    uint64_t gave_explicit; /* evictions for an explicit region, a job or a resumed region of this
+                               domain */
     uint64_t gave_others;   /* ... for another domain */
 };
 

@@ -36,7 +36,7 @@ extern "C" {
 
 /* Errors that <errno.h> lacks; the values are libfabric's (FI_ETOOSMALL ...). */
 #define HMREG_ETOOSMALL   257 /* the buffer is too small; the needed size was written */
-#define HMREG_EOPBADSTATE 258 /* wrong state for this call: already enabled, or not bound yet */
+#define HMREG_EOPBADSTATE 258 /* wrong state: already enabled, or not bound yet */
 #define HMREG_EBADFLAGS   260 /* a flag that this call or this domain does not accept */
 #define HMREG_ENOKEY      266 /* the requested key is in use */
 
@@ -46,9 +46,10 @@ enum hmreg_iface {
     HMREG_IFACE_CUDA = 1,
     HMREG_IFACE_ROCR = 2,
     HMREG_IFACE_ZE = 3,
-    /* hmreg starts no runtime for the ifaces below, nor for other numbers up to HMREG_IFACE_MAX,
-     * which a caller may use for an iface of a newer libfabric. Their memory is registered by a
-     * claim and the caller's dmabuf, or its address (path peermem); other calls refuse them. */
+    /* hmreg starts no runtime for the following ifaces, nor for other numbers up to
+       HMREG_IFACE_MAX, which a caller may use for an iface of a newer libfabric. Memory of these
+       ifaces is registered by a claim and the caller's dmabuf, or its address (path peermem); other
+       calls refuse it. */
     HMREG_IFACE_NEURON = 4,
     HMREG_IFACE_SYNAPSEAI = 5, /* Gaudi */
     HMREG_IFACE_MAX = 15,
@@ -74,19 +75,19 @@ enum hmreg_path {
     HMREG_PATH_MAPPED = 4,  /* device memory, by a CPU mapping of its dmabuf */
 };
 #define HMREG_PATH_COUNT 5
-#define HMREG_PATHS_MAX  8 /* elements of an array of paths: later versions know more */
+#define HMREG_PATHS_MAX  8 /* elements in an array of paths: room for paths of later versions */
 
 /* How path dmabuf gets the memory to the NIC. */
 enum hmreg_way {
     HMREG_WAY_NONE = 0,        /* no dmabuf; also ends a list of ways */
     HMREG_WAY_PLAIN = 1,       /* the fabric's usual import */
-    HMREG_WAY_DATA_DIRECT = 2, /* an import for data direct: the NIC's second PCIe function, beside
-                                  the device (mlx5dv_reg_dmabuf_mr()) */
+    HMREG_WAY_DATA_DIRECT = 2, /* an import by data direct: through the NIC's second PCIe function,
+                                  near the device (mlx5dv_reg_dmabuf_mr()) */
     HMREG_WAY_PCIE = 3,        /* the usual import of a dmabuf with HMREG_EXPORT_PCIE */
     HMREG_WAY_DATA_DIRECT_PCIE = 4, /* both: data direct, and the PCIe mapping */
 };
 #define HMREG_WAY_COUNT 5
-#define HMREG_WAYS_MAX  8 /* elements of an array of ways: later versions know more */
+#define HMREG_WAYS_MAX  8 /* elements in an array of ways: room for ways of later versions */
 
 /* Access rights. Values are libfabric's FI_READ ... FI_REMOTE_WRITE. */
 #define HMREG_READ          (UINT64_C(1) << 8)  /* destination of RMA reads started locally */
@@ -132,7 +133,7 @@ enum hmreg_way {
 
 #define HMREG_KEY_NOTAVAIL UINT64_MAX /* the region has no such key */
 #define HMREG_KEY_ANY      UINT64_MAX /* requested_key: the library or the fabric chooses */
-/* Never a key of verbs: a NIC fails a work request with it by a protection error. */
+/* Never a key of verbs: a work request with it fails with a protection error. */
 #define HMREG_VERBS_KEY_NOTAVAIL UINT32_MAX
 #define HMREG_LIMIT_NONE         UINT64_MAX /* no limit */
 #define HMREG_DEVICE_ANY         (-1)       /* any device */
@@ -157,25 +158,25 @@ const char *hmreg_version(void);
 struct hmreg_error {
     int code;             /* the negative value that the call returned; 0: no call failed yet */
     const char *source;   /* what failed: "hmreg", "cuda", "rocr", "ze", "ofi", "verbs", "os" */
-    int64_t vendor_code;  /* the source's own code; 0: it has none */
-    char vendor_text[96]; /* the source's own text for it; "": it has none */
-    char text[768];       /* a sentence that names the argument or, at its end, the remedy */
+    int64_t vendor_code;  /* the source's own code; 0: the source has none */
+    char vendor_text[96]; /* the source's own text for the code; "": the source has none */
+    char text[768];       /* a sentence that names the argument, or ends with the remedy */
 };
 
 /* The last error of the calling thread. Never NULL; valid until the thread's next failure. */
 const struct hmreg_error *hmreg_last_error(void);
 
-/* The text of an error number of either sign, HMREG_E* included. Never NULL. */
+/* The text of an error number, positive or negative, HMREG_E* included. Never NULL. */
 const char *hmreg_strerror(int code);
 
 /* ---- the library ------------------------------------------------------------------------ */
 
 /* The memory monitor: it detects that host memory was unmapped or remapped. */
 enum hmreg_monitor {
-    HMREG_MONITOR_DEFAULT = 0,     /* the environment's choice; else the library chooses when it
-                                      first caches host memory: counter if its kernel module is
-                                      loaded, else memhooks if libc can be hooked, else
-                                      userfaultfd if it is permitted, else disabled */
+    HMREG_MONITOR_DEFAULT =
+        0, /* the environment's choice. Without one the library chooses when it first caches host
+              memory: counter if its kernel module is loaded, else memhooks if libc can be hooked,
+              else userfaultfd if it is permitted, else disabled */
     HMREG_MONITOR_USERFAULTFD = 1, /* kernel events; an error if userfaultfd is not permitted */
     HMREG_MONITOR_IMPORT = 2,      /* the application calls hmreg_invalidate() */
     HMREG_MONITOR_DISABLED = 3,    /* no monitor: host memory is registered, never cached */
@@ -196,40 +197,39 @@ enum hmreg_log_level {
 };
 
 struct hmreg_config {
-    size_t size;                /* sizeof(struct hmreg_config) */
-    uint32_t ifaces;            /* HMREG_IFACE_BIT()s: start these runtimes now, and no other later;
-                                   0: each at the first need; HMREG_IFACES_STARTED: as 0, but
-                                   address look-ups start no runtime */
+    size_t size;     /* sizeof(struct hmreg_config) */
+    uint32_t ifaces; /* HMREG_IFACE_BIT()s: start these runtimes now, and no others later; 0: start
+                        each at the first need; HMREG_IFACES_STARTED: as 0, but address look-ups
+                        never start a runtime */
     enum hmreg_monitor monitor; /* the monitor for host memory */
     /* Receives the library's messages of every level. text is one line without a newline, valid
      * during the call. The library calls log from any thread that is in a library call, and from
-     * its own threads; log must not call the library. NULL: no callback; then, unless HMREG_LOG is
+     * its own threads; log must not call the library. NULL: no callback. Then, unless HMREG_LOG is
      * set, the library writes to stderr only if it cannot cache host memory at all. */
     void (*log)(enum hmreg_log_level level, const char *text, void *log_context);
     void *log_context;
     uint64_t fork_max_bytes; /* At fork(2) the kernel copies pinned host memory. So a domain whose
-                                fabric pins it first evicts its idle host regions if it caches more
-                                bytes of them than this. 0: HMREG_FORK_MAX_SIZE, else 16 MiB;
-                                HMREG_LIMIT_NONE: never. */
+                                fabric pins host memory evicts its idle host regions before a fork
+                                if it caches more bytes of them than this. 0: HMREG_FORK_MAX_SIZE,
+                                else 16 MiB; HMREG_LIMIT_NONE: never. */
 };
 
 /*
  * Opens the library. Starts the vendors' runtimes that config or HMREG_IFACES names, and the
  * monitor if config or the environment names one. Without such names each runtime is started at the
- * first need: by a call that names its iface, or by a look-up of an address while the vendor's
- * library is in the process. A child forked before that can use the runtime. With
- * HMREG_IFACES_STARTED look-ups of addresses never start a runtime: one that the application has
- * not started owns no memory.
- * config: NULL for the defaults; read during the call only. *out: close it with hmreg_close().
- * An absent or broken runtime is not an error; hmreg_runtime_query() gives the reason.
- * -EINVAL: out is NULL; config's size, ifaces or monitor is not an accepted value; an environment
- *   variable (hmreg(7) lists them) has an invalid value (the text lists the valid ones); or
- *   HMREG_SYSCALLS is plain and the monitor memhooks or userfaultfd was requested.
- * -EOPNOTSUPP: memhooks was requested, and the code of this program's libc, or of a
- * library that interposes on it, cannot be hooked; the error's text names the function and the
- * reason. -EPERM, -ENOSYS: userfaultfd was requested, but the kernel lacks or forbids it. -ENOENT,
- * -EACCES, -EDQUOT: counter was requested, and /dev/hmreg is absent, refused or full. -ENOMEM,
- * -EAGAIN, -EMFILE: system.
+ * first need: by a call that names its iface, or by a look-up of an address once the vendor's
+ * library is loaded. A child that is forked before a runtime starts can use the runtime. With
+ * HMREG_IFACES_STARTED look-ups of addresses never start a runtime: a runtime that the application
+ * has not started owns no memory. config: NULL for the defaults; read during the call only. *out:
+ * close it with hmreg_close(). An absent or broken runtime is not an error; hmreg_runtime_query()
+ * gives the reason. -EINVAL: out is NULL; config's size, ifaces or monitor is not an accepted
+ * value; an environment variable (hmreg(7) lists them) has an invalid value (the text lists the
+ * valid ones); or HMREG_SYSCALLS is plain and the monitor memhooks or userfaultfd was requested.
+ * -EOPNOTSUPP: memhooks was requested, and the code of this program's libc, or of a library that
+ * interposes on it, cannot be hooked; the error's text names the function and the reason. -EPERM,
+ * -ENOSYS: userfaultfd was requested, but the kernel forbids it or lacks it. -ENOENT, -EACCES,
+ * -EDQUOT: counter was requested, and /dev/hmreg is absent, refused or full. -ENOMEM, -EAGAIN,
+ * -EMFILE: system.
  */
 int hmreg_open(const struct hmreg_config *config, struct hmreg **out);
 
@@ -245,10 +245,10 @@ struct hmreg_monitor_info {
     enum hmreg_monitor asked;  /* requested by the configuration, else by the environment */
     enum hmreg_monitor active; /* DEFAULT: not chosen yet, because none was needed */
     int userfaultfd;           /* 1: userfaultfd is active */
-    uint64_t events;           /* changes that the kernel reported so far, in this process */
-    uint64_t calls;            /* changes that memhooks reported so far, in the whole process */
-    char why[768];             /* if the library chose: why not a better monitor; or why the active
-                                  monitor stopped working; else "" */
+    uint64_t events;           /* changes that the kernel has reported in this process */
+    uint64_t calls;            /* changes that memhooks has reported in the whole process */
+    char why[768]; /* if the library chose: why not a better monitor; or why the active monitor
+                      stopped; else "" */
 };
 
 /* -EINVAL: an argument is NULL or out->size is too small. */
@@ -262,13 +262,13 @@ struct hmreg_runtime_info {
     int devices;          /* number of devices; a usable runtime may have 0 */
     char version[48];     /* the runtime's own version; "": unknown */
     char library[128];    /* the file it was loaded from */
-    char why[256];        /* why it is not usable, or what it lacks; "": it lacks nothing */
-    char unreported[256]; /* memory that can be freed without a report, and why: each hit on it asks
-                             the runtime, or it is not cached; "": none, or not usable */
+    char why[256];        /* why it is not usable, or which features it lacks; "": it lacks none */
+    char unreported[256]; /* which memory can be freed without a report, and why: each hit on it
+                             asks the runtime, or it is not cached; "": none, or not usable */
 };
 
-/* Describes the runtime of an iface, which it starts if that was not tried yet. -EINVAL: an
- * argument is NULL, or no such iface. */
+/* Describes the runtime of an iface, and starts it if no call has tried to. -EINVAL: an argument is
+ * NULL, or there is no such iface. */
 int hmreg_runtime_query(struct hmreg *lib, enum hmreg_iface iface, struct hmreg_runtime_info *out);
 
 struct hmreg_pci {
@@ -317,37 +317,35 @@ struct hmreg_mem_info {
 
 /*
  * Identifies the memory at [addr, addr+len). Queries each runtime that is present or whose library
- * is in the process; a range that no runtime knows is system memory if the process can read it.
- * The last error's text has the details.
- * -EINVAL: lib, addr or out is NULL, len is 0 or the range wraps, out->size is too small.
- * -ERANGE: the range extends beyond the allocation it starts in; the text says where. Host memory
- * that a runtime pinned only in part is the system's.
- * -EFAULT: no runtime knows the range, and the process cannot read all of it; the text says where.
- * -EOPNOTSUPP: a runtime reports no bounds of the memory, or it is a multicast object (see text).
- * -EIO: a vendor's query failed; its code is in the last error.
- * -EEXIST: two runtimes report the memory as theirs.
+ * is loaded. If no runtime knows the range and the process can read it, it is system memory. The
+ * last error's text has the details. -EINVAL: lib, addr or out is NULL, len is 0 or the range
+ * wraps, out->size is too small. -ERANGE: the range extends beyond the allocation in which it
+ * starts; the text says where. Host memory that a runtime pinned only in part counts as system
+ * memory. -EFAULT: no runtime knows the range, and the process cannot read all of it; the text
+ * names the first such address. -EOPNOTSUPP: a runtime reports no bounds of the memory, or it is a
+ * multicast object (see text). -EIO: a vendor's query failed; its code is in the last error.
+ * -EEXIST: two runtimes claim the memory.
  */
 int hmreg_query(struct hmreg *lib, const void *addr, size_t len, struct hmreg_mem_info *out);
 
 struct hmreg_dmabuf {
-    int fd;          /* the caller's: close it with close(2); close-on-exec; 3 or more */
+    int fd; /* owned by the caller, who closes it with close(2); close-on-exec; 3 or more */
     uint64_t offset; /* of the range in the dmabuf, bytes */
     uint64_t length; /* of the range as requested, bytes */
 };
 
 /* Flag of hmreg_export_dmabuf(): NICs reach the memory through PCIe, even where the device's link
  * with the CPU is coherent (Grace). For registrations by data direct: a NIC that imports the dmabuf
- * in another way may register it, then fail transfers. */
+ * in another way may accept the registration and then fail transfers. */
 #define HMREG_EXPORT_PCIE (UINT64_C(1) << 0)
 
 /*
  * Exports a dmabuf that contains [addr, addr+len) at out->offset. The range may have any alignment
- * and any position in its allocation. flags: 0 or HMREG_EXPORT_PCIE.
- * -EINVAL, -ERANGE, -EFAULT, -EIO, -EEXIST: as hmreg_query(). -HMREG_EBADFLAGS: flags.
- * -EOPNOTSUPP: this kind of memory, this device or this runtime version cannot export a dmabuf, or
- *   not with that flag (CUDA before 12.8, or a device without it; ROCm before
- *   hsa_amd_portable_export_dmabuf_v2(); Level Zero).
- * -EXDEV: one dmabuf cannot contain the range (it has several segments or tiles).
+ * and any position in its allocation. flags: 0 or HMREG_EXPORT_PCIE. -EINVAL, -ERANGE, -EFAULT,
+ * -EIO, -EEXIST: as for hmreg_query(). -HMREG_EBADFLAGS: flags. -EOPNOTSUPP: this kind of memory,
+ * this device or this runtime version exports no dmabuf, or not with that flag. HMREG_EXPORT_PCIE
+ * needs CUDA 12.8 and a device that has it, or ROCm's hsa_amd_portable_export_dmabuf_v2(); Level
+ * Zero lacks it. -EXDEV: one dmabuf cannot contain the range (it has several segments or tiles).
  * -EPROTO: the dmabuf that the runtime returned does not contain the range.
  */
 int hmreg_export_dmabuf(struct hmreg *lib, const void *addr, size_t len, uint64_t flags,
@@ -355,16 +353,16 @@ int hmreg_export_dmabuf(struct hmreg *lib, const void *addr, size_t len, uint64_
 
 /*
  * Copies len bytes from src to dst: host memory, or device memory of any vendor. Returns when the
- * copy is complete; waits for no work in CUDA's streams. Errors of hmreg_query() for either range;
- * -EINVAL: the ranges overlap; -EIO: the vendor's copy failed.
+ * copy is complete; does not wait for work in CUDA streams. Errors of hmreg_query() for either
+ * range; -EINVAL: the ranges overlap; -EIO: the vendor's copy failed.
  */
 int hmreg_copy(struct hmreg *lib, void *dst, const void *src, size_t len);
 
 /*
  * Allocates memory of a kind on a device, for tools, tests and examples that do not link a vendor's
- * library. Free it with hmreg_mem_free(). iface SYSTEM takes device -1 or 0 and kind HOST.
- * -EINVAL: an argument is NULL, len 0, no such iface or kind. -ENODEV: the runtime is absent or
- * has no such device. -EOPNOTSUPP: the vendor has no such kind. -ENOMEM: out of memory.
+ * library. Free it with hmreg_mem_free(). iface SYSTEM takes device -1 or 0 and kind HOST. -EINVAL:
+ * an argument is NULL, len is 0, or there is no such iface or kind. -ENODEV: the runtime is absent
+ * or has no such device. -EOPNOTSUPP: the vendor has no such kind. -ENOMEM: out of memory.
  */
 int hmreg_mem_alloc(struct hmreg *lib, enum hmreg_iface iface, int device, enum hmreg_mem_kind kind,
                     size_t len, void **out);
@@ -380,31 +378,31 @@ int hmreg_mem_free(struct hmreg *lib, void *addr);
 #define HMREG_DOMAIN_EXACT    (1u << 0) /* get() returns a region of exactly the requested range */
 #define HMREG_DOMAIN_NO_CACHE (1u << 1) /* get() always registers, put() deregisters */
 /* May one range become a region of several parts, whose keys only hmreg_mr_piece() returns? A
- * registration's flag overrides the domain's. Without flags: on verbs no, on other providers yes,
- * on a group as each member decides. Rails are not parts. */
+ * registration's flag overrides the domain's. Without flags: on verbs no; on other providers yes;
+ * on a group each member decides. Rails are not parts. */
 #define HMREG_DOMAIN_SINGLE (1u << 2) /* one registration (on each rail), or an error */
 #define HMREG_DOMAIN_PARTS  (1u << 3) /* several registrations are permitted */
 
 /* How a hit validates the cached region. */
 enum hmreg_check {
     HMREG_CHECK_DEFAULT = 0, /* the environment's choice, else always */
-    HMREG_CHECK_ALWAYS = 1,  /* a hit queries where a change can go unreported: for device memory
-                                the runtime, for the memory's identity; for host memory the kernel,
-                                for pending changes */
-    HMREG_CHECK_NOTICE = 2,  /* a hit queries nothing and relies on notifications. For host memory
-                                the monitor notifies before munmap(2) and similar calls return. For
-                                device memory the application must call hmreg_invalidate() before
-                                it frees memory that may be cached */
+    HMREG_CHECK_ALWAYS =
+        1, /* a hit asks wherever a change can go unreported: the runtime for the identity of device
+              memory, the kernel for pending changes of host memory */
+    HMREG_CHECK_NOTICE =
+        2, /* a hit asks nothing and relies on notifications. The monitor reports changes of host
+              memory before munmap(2) and similar calls return. For device memory the application
+              must call hmreg_invalidate() before it frees memory that may be cached */
 };
 
-/* The access rights that a cached region may have beyond those that a get asks for. */
+/* The access rights that a cached region may have beyond the requested ones. */
 enum hmreg_rights {
     HMREG_RIGHTS_EXACT = 0, /* none */
     HMREG_RIGHTS_LOCAL = 1, /* local ones (HMREG_ACCESS_LOCAL) */
-    HMREG_RIGHTS_ANY = 2,   /* remote ones too: peers with its key may do more than asked */
+    HMREG_RIGHTS_ANY = 2,   /* remote rights too: peers with its key may do more */
 };
 
-/* DEFAULT: a region takes its domain's choice, a domain the environment's. IF_POSSIBLE, for regions
+/* DEFAULT: a region uses its domain's choice, a domain the environment's. IF_POSSIBLE, for regions
  * only: ON if the fabric supports it for this memory and these rights, else OFF. */
 enum hmreg_choice {
     HMREG_CHOICE_DEFAULT = 0,
@@ -415,28 +413,30 @@ enum hmreg_choice {
 
 struct hmreg_mr_info;
 
-/* How long a region of hmreg_mr_get() or hmreg_mr_get_attr() stays registered once its holders, the
- * gets that returned it, have put it. */
+/* How long a region of hmreg_mr_get() or hmreg_mr_get_attr() stays registered after the last put of
+ * its holders, the gets that returned it. */
 enum hmreg_policy {
-    HMREG_POLICY_DEFAULT = 0, /* in attributes: the domain's. In a domain: KEEP; but LAST_PUT for a
-                             caller's dmabuf of memory that no runtime knows by its address */
+    HMREG_POLICY_DEFAULT =
+        0, /* in attributes: the domain's. In a domain's config: KEEP, but LAST_PUT for a caller's
+              dmabuf of memory that no runtime knows by its address */
     /* The region stays until its memory ends or changes, it is evicted, or the domain is flushed or
      * closed. Until then gets find it, and peers that know a key with remote rights can use it. */
     HMREG_POLICY_KEEP = 1,
-    /* Gets share the region while it is held. The last put deregisters it before it returns: then
-     * no peer can reach the memory by its key. */
+    /* Gets share the region while it is held. The last put deregisters it before it returns; from
+       then on no peer can reach the memory by its key. */
     HMREG_POLICY_LAST_PUT = 2,
 };
 
-/* What a get that misses registers: its range, or the whole allocation of device memory around it,
- * so that later gets in it are hits; see hmreg_mr_get(3). It registers the range if the allocation
- * is longer than cover_max, max_bytes or the fabric's longest region, or is refused. */
+/* What a get that misses registers: its range, or the whole allocation of device memory around it.
+ * Later gets in a registered allocation are hits; see hmreg_mr_get(3). If the allocation is longer
+ * than cover_max, max_bytes or the fabric's longest region, or if its registration fails, the get
+ * registers the range. */
 enum hmreg_cover {
     HMREG_COVER_DEFAULT = 0,    /* EXACT */
     HMREG_COVER_EXACT = 1,      /* the range */
-    HMREG_COVER_ALLOCATION = 2, /* the allocation; with remote rights the range: a peer with the key
-                                   reaches the whole region */
-    HMREG_COVER_REMOTE = 3,     /* the allocation, with remote rights too */
+    HMREG_COVER_ALLOCATION = 2, /* the allocation; but with remote rights the range, because a peer
+                                   with the key reaches the whole region */
+    HMREG_COVER_REMOTE = 3,     /* the allocation, even with remote rights */
 };
 
 struct hmreg_domain_config {
@@ -450,21 +450,20 @@ struct hmreg_domain_config {
                            the machine's memory; HMREG_LIMIT_NONE: no limit */
     enum hmreg_check check[HMREG_IFACE_MAX + 1]; /* one for each iface; DEFAULT from
                                                     HMREG_IFACE_COUNT on */
-    /* Called for each region that hmreg_mr_get() or hmreg_mr_get_attr() registers, cached or not:
-     * made on the get's thread before any get returns the region, ended once before it is
-     * deregistered. ended runs on any thread that is in a get, a put or another call with the
-     * domain (flush, progress, limits, close), or on the library's thread hmreg-reaper if the
-     * fabric permits any thread. No lock is held. Both may call hmreg_query(),
+    /* Called for each region that hmreg_mr_get() or hmreg_mr_get_attr() registers, cached or not.
+     * made: on the get's thread, before any get returns the region. ended: once, before the region
+     * is deregistered, on a thread that is in any call with the domain, or on the library's thread
+     * hmreg-reaper if the fabric permits any thread. No lock is held. Both may call hmreg_query(),
      * hmreg_export_dmabuf(), hmreg_copy(), hmreg_invalidate() and functions that take mr and do not
      * change it (hmreg_mr_query(), _context(), _desc(), _key(), _pack(), ...). They must not get or
-     * put regions, make other calls with a domain, or leave by longjmp(3): then the region is never
-     * freed and its domain cannot be closed, but no other call waits for it. NULL: none. */
+     * put regions, make other calls with a domain, or leave by longjmp(3). After a longjmp(3) the
+     * region is never freed, and its domain cannot be closed. NULL: none. */
     void (*made)(const struct hmreg_mr *mr, const struct hmreg_mr_info *info,
                  void *callback_context);
     void (*ended)(const struct hmreg_mr *mr, const struct hmreg_mr_info *info,
                   void *callback_context);
-    void *callback_context;   /* passed to both */
-    enum hmreg_rights rights; /* which regions serve a get; new ones have exactly its rights */
+    void *callback_context;              /* passed to both */
+    enum hmreg_rights rights;            /* which regions serve a get; new ones have its rights */
     enum hmreg_way ways[HMREG_WAYS_MAX]; /* ways of path dmabuf, best first, ended by
                              HMREG_WAY_NONE; all zero: HMREG_DMABUF_WAYS, else the library's order
                              for the NIC and the device */
@@ -475,21 +474,21 @@ struct hmreg_domain_config {
      * registrations of that memory fail with -EOPNOTSUPP or -EIO. DEFAULT: HMREG_SYNC_MEMOPS, else
      * OFF. */
     enum hmreg_choice sync_memops;
-    /* For gets that choose none. The default also keeps regions with remote rights: by the key that
-     * it was given, a peer can access the memory until the region ends, even after the program has
+    /* For gets that choose none. The default keeps regions with remote rights registered too: a
+     * peer that has the key can access the memory until the region ends, even after the program has
      * put the region and reuses the memory. LAST_PUT ends that access at the last put. */
     enum hmreg_policy policy;
-    uint64_t cover_max;     /* bytes; 0: no limit of its own */
+    uint64_t cover_max;     /* bytes; 0: no limit of hmreg's own */
     enum hmreg_cover cover; /* for gets that choose none */
-    uint32_t key_size; /* bytes of keys that the fabric does not choose; 0: the fabric's most */
-    uint64_t key_first, key_last; /* the library's own keys, for gets too; both 0: any of them */
+    uint32_t key_size;      /* bytes of keys that the fabric does not choose; 0: its maximum */
+    uint64_t key_first, key_last; /* keys for the library to choose; both 0: all */
 };
 
 struct hmreg_domain_info {
     size_t size;        /* sizeof(struct hmreg_domain_info) */
     char provider[32];  /* "ofi", "verbs", "loopback" */
     char fabric[64];    /* the libfabric provider or verbs device: "tcp;ofi_rxm", "mlx5_0" */
-    uint32_t mr_mode;   /* HMREG_MR_* that the domain requires; hmreg meets them for the caller */
+    uint32_t mr_mode;   /* HMREG_MR_* that the domain requires; hmreg fulfils them for the caller */
     uint32_t key_size;  /* bytes of a key */
     uint32_t iov_limit; /* most ranges of one region */
     uint64_t max_len;   /* longest region, bytes */
@@ -511,8 +510,8 @@ int hmreg_domain_close(struct hmreg_domain *domain);
 
 /* Reports the path that a registration of one device's memory would take, and why better paths
  * would be refused, as far as hmreg can tell without registering. device of host memory: -1 or 0.
- * For ifaces from HMREG_IFACE_COUNT to HMREG_IFACE_MAX, device is 0 or more, or HMREG_DEVICE_ANY;
- * the path is that of a caller's dmabuf, or of an address if it is peermem. Errors of
+ * For ifaces from HMREG_IFACE_COUNT to HMREG_IFACE_MAX, device is 0 or more, or HMREG_DEVICE_ANY.
+ * The path is then the path of a caller's dmabuf, or of an address if it is peermem. Errors of
  * hmreg_device_query(). */
 struct hmreg_explanation;
 int hmreg_domain_explain(struct hmreg_domain *domain, enum hmreg_iface iface, int device,
@@ -522,14 +521,14 @@ int hmreg_domain_explain(struct hmreg_domain *domain, enum hmreg_iface iface, in
 
 /* A range of a dmabuf that the caller exported, as with FI_MR_DMABUF. */
 struct hmreg_mr_dmabuf {
-    int fd;          /* borrowed for the call; may be 0 */
+    int fd;          /* borrowed during the call; may be 0 */
     uint64_t offset; /* of the region in the dmabuf, bytes */
     size_t len;
     void *base_addr; /* the address of the dmabuf's first byte: peers of a domain with
                         HMREG_MR_VIRT_ADDR use base_addr + offset; NULL: addresses from 0 */
 };
 
-/* The order in which the fabric's writes reach a region. STRICT demands the order of the transfers;
+/* The order in which the fabric's writes reach a region. STRICT keeps the order of the transfers;
  * RELAXED permits reordering. DEFAULT: the domain's (HMREG_VERBS_RELAXED_ORDERING).
  */
 enum hmreg_ordering {
@@ -542,8 +541,8 @@ enum hmreg_ordering {
 #define HMREG_CLAIM_NONE    0 /* the call ignores iface and device, and finds both itself */
 #define HMREG_CLAIM_CHECKED 1 /* the caller claims iface and device, and the call checks them */
 #define HMREG_CLAIM_TRUSTED                                                                        \
-    2 /* the caller claims iface, device and the claim_* fields, which the call trusts:            \
-         it asks no runtime what the memory is */
+    2 /* the caller claims iface, device and the claim_* fields, which the call trusts: \ it asks  \
+         no runtime about the memory */
 
 /* The attributes of fi_mr_attr and kfi_mr_attr, with additions. */
 struct hmreg_segment;
@@ -553,7 +552,7 @@ struct hmreg_mr_attr {
     size_t iov_count;
     uint64_t access;        /* at least one of HMREG_READ ... HMREG_REMOTE_WRITE */
     uint64_t offset;        /* reserved, 0 */
-    uint64_t requested_key; /* HMREG_KEY_ANY, or a key where the domain lets the caller choose */
+    uint64_t requested_key; /* HMREG_KEY_ANY, or a key if the domain lets the caller choose */
     void *context;          /* the caller's; hmreg_mr_context() returns it */
     size_t auth_key_size;   /* bytes at auth_key, at most 4096; 0: the domain's own */
     const uint8_t *auth_key;
@@ -561,39 +560,42 @@ struct hmreg_mr_attr {
     enum hmreg_iface iface; /* from HMREG_IFACE_COUNT on: a dmabuf, or an address on peermem only */
     int device;             /* HMREG_DEVICE_ANY: no claim about the device */
     const struct hmreg_mr_dmabuf *dmabuf; /* with HMREG_REG_DMABUF, else NULL */
-    void *hmem_data;                      /* passed to a libfabric that has the field; else NULL */
-    size_t page_size; /* a hint, bytes, passed to a libfabric that has the field, else ignored; 0
+    void *hmem_data;                      /* passed to libfabric if it has the field; else NULL */
+    size_t page_size; /* a hint in bytes, passed to libfabric if it has the field, else ignored; 0
                          or a power of two */
-    const struct hmreg_segment *segments; /* as for hmreg_mr_regsgl(), in place of iov; or NULL */
+    const struct hmreg_segment *segments; /* in place of iov, as for hmreg_mr_regsgl(); or NULL */
     size_t segment_count;
     /* How the fabric registers this region; 0: as the domain does. A value that the fabric does not
      * satisfy is refused, never ignored; hmreg_mr_reg(3) lists the accepted ones. */
     enum hmreg_ordering ordering;
     enum hmreg_choice atomics;   /* peers may use atomic operations, with HMREG_REMOTE_WRITE */
     enum hmreg_choice on_demand; /* host memory is paged on demand, not pinned */
-    int set_iova; /* 1: peers, and on verbs local operations, reach the region's first
-                     byte at iova, which may be 0. 0: at its own address; iova is 0 */
+    int set_iova; /* 1: peers, and on verbs local operations, address the region's first byte as
+                     iova, which may be 0. 0: at its own address; iova is 0 */
     uint64_t iova;
-    uint64_t optional_access; /* the provider's rights that the device may ignore; on verbs bits of
-                                 IBV_ACCESS_OPTIONAL_RANGE, without IBV_ACCESS_RELAXED_ORDERING */
-    uint64_t provider_flags;  /* the provider's own flags for its registration call, such as
-                                 FI_EFA_MR_RELAXED_ORDERING; hmreg_mr_reg(3) lists them */
-    uint64_t rails;           /* on a group: bit i: register on member i; 0: on all. Else 0 */
-    void *endpoint; /* hmreg_mr_get_attr() on a domain with HMREG_MR_ENDPOINT: the region is bound
-                       to it and enabled; as for hmreg_mr_bind(). NULL: none. On a group NULL */
+    uint64_t
+        optional_access;     /* the provider's rights that the device may ignore; on verbs bits
+                                of IBV_ACCESS_OPTIONAL_RANGE, without IBV_ACCESS_RELAXED_ORDERING */
+    uint64_t provider_flags; /* the provider's own flags for its registration call, such as
+                                FI_EFA_MR_RELAXED_ORDERING; hmreg_mr_reg(3) lists them */
+    uint64_t rails;          /* on a group: bit i: register on member i; 0: on all. Else 0 */
+    void *endpoint; /* hmreg_mr_get_attr() on a domain with HMREG_MR_ENDPOINT binds the region to it
+                       and enables it; as for hmreg_mr_bind(). NULL: none. On a group NULL */
     /* With HMREG_CLAIM_TRUSTED, else 0: */
     uint64_t claim_base, claim_len; /* the allocation that contains all ranges, in full. Required
                                        for kind DEVICE of an iface with a runtime; 0 with a caller's
                                        dmabuf; else 0 means not claimed */
-    uint64_t claim_identity; /* the caller's number for the allocation, such as CUDA's buffer id:
-                                allocations at one address never share one. 0: unknown, the memory
-                                is registered and never cached. Addresses of ifaces without a
-                                runtime require 0 and have policy LAST_PUT */
+    uint64_t
+        claim_identity; /* the caller's number for the allocation, such as CUDA's buffer id:
+                           allocations at one address never share one. 0: unknown, the memory
+                           is registered and never cached. Addresses of ifaces without a runtime
+                           require claim_identity 0, and their regions have policy LAST_PUT */
     enum hmreg_mem_kind claim_kind; /* HOST for iface SYSTEM; DEVICE, HOST_PINNED or MANAGED for the
                                        others; DEVICE or 0 for a caller's dmabuf, or no runtime.
                                        Addresses of HOST_PINNED and MANAGED memory are the CPU's */
-    /* For hmreg_mr_get_attr(), instead of endpoint: one endpoint per member. Its rail is bound to
-     * it, then enabled. NULL if the member lacks HMREG_MR_ENDPOINT or `rails` leaves it out. */
+    /* For hmreg_mr_get_attr(), instead of endpoint: one endpoint per member. The member's rail is
+     * bound to its endpoint, then enabled. NULL if the member lacks HMREG_MR_ENDPOINT or `rails`
+     * excludes it. */
     void *const *endpoints;   /* endpoint_count; NULL: none */
     size_t endpoint_count;    /* the group's members; 0 if endpoints is NULL */
     enum hmreg_policy policy; /* hmreg_mr_get_attr(): how long the region stays registered after its
@@ -602,26 +604,26 @@ struct hmreg_mr_attr {
 
 /*
  * Registers memory of any kind by the first of the domain's paths that works. Close the region with
- * hmreg_mr_close(). The region is never cached; its memory must outlive it. Device memory that
- * spans several physical allocations (for instance virtual memory of several devices) may have no
- * single dmabuf. With HMREG_REG_PARTS, or if the domain permits it, it becomes a composite of up to
- * HMREG_SEGMENTS_MAX pieces, as from hmreg_mr_regsgl(). With HMREG_REG_SINGLE, and on verbs by
- * default, it is refused (-EXDEV).
- * access: as in the attributes. offset: 0. requested_key: a key, or HMREG_KEY_ANY on any domain; on
- * a domain with HMREG_MR_PROV_KEY only HMREG_KEY_ANY or 0; ignored for regions without remote
- * access. flags: HMREG_HMEM_*, HMREG_REG_SINGLE or HMREG_REG_PARTS. -EINVAL: an argument is wrong,
- * or the memory is not what the caller claimed. The fabric was not called. -HMREG_EBADFLAGS: flags
- * has other bits, or this domain does not accept optional_access or provider_flags.
- * -HMREG_ENOKEY: requested_key is in use in this domain. -EKEYREJECTED: requested_key does not fit
- * key_size, or the provider chooses keys. -ERANGE, -EFAULT, -EIO, -EEXIST: as hmreg_query().
- * -ERANGE also: a range is outside the claimed allocation. -EFAULT also, with HMREG_MR_ALLOCATED:
- * the process may not read the host memory, or may not write it although access lets the fabric
- * write it. -EOPNOTSUPP: every path was refused; hmreg_mr_explain(NULL, ...) gives the reason of
- * each. Or the fabric does not support the ordering, atomics, on_demand or iova; the text lists the
- * accepted ones. -EXDEV: no single dmabuf contains the range, but one registration was required;
- * hmreg_mr_explain(NULL, ...) has the reasons of each path. -EMSGSIZE: the region is longer than
- * the domain's max_len; hmreg_mr_reg_large() (<hmreg/job.h>) registers it in pieces. Any other
- * error is the fabric's, from its registration call.
+ * hmreg_mr_close(). The region is never cached; its memory must outlive the region. Device memory
+ * that spans several physical allocations (for instance virtual memory of several devices) may have
+ * no single dmabuf. With HMREG_REG_PARTS, or if the domain permits it, it becomes a composite of up
+ * to HMREG_SEGMENTS_MAX pieces, as from hmreg_mr_regsgl(). With HMREG_REG_SINGLE, and on verbs by
+ * default, it is refused (-EXDEV). access: as in the attributes. offset: 0. requested_key: a key,
+ * or HMREG_KEY_ANY on any domain; on a domain with HMREG_MR_PROV_KEY only HMREG_KEY_ANY or 0;
+ * ignored for regions without remote access. flags: HMREG_HMEM_*, HMREG_REG_SINGLE or
+ * HMREG_REG_PARTS. -EINVAL: an argument is wrong, or the memory is not what the caller claimed. The
+ * fabric was not called. -HMREG_EBADFLAGS: flags has other bits, or this domain does not accept
+ * optional_access or provider_flags. -HMREG_ENOKEY: requested_key is in use in this domain.
+ * -EKEYREJECTED: requested_key does not fit key_size, or the provider chooses keys. -ERANGE,
+ * -EFAULT, -EIO, -EEXIST: as hmreg_query(). -ERANGE also: a range is not within the claimed
+ * allocation. -EFAULT also, with HMREG_MR_ALLOCATED: the process may not read the host memory, or
+ * may not write it although access lets the fabric write it. -EOPNOTSUPP: every path was refused;
+ * hmreg_mr_explain(NULL, ...) reports the reason for each. Or the fabric does not support the
+ * ordering, atomics, on_demand or iova; the text lists the accepted ones. -EXDEV: no single dmabuf
+ * contains the range, but one registration was required; hmreg_mr_explain(NULL, ...) reports the
+ * reason for each path. -EMSGSIZE: the region is longer than the domain's max_len;
+ * hmreg_mr_reg_large() (<hmreg/job.h>) registers it in pieces. Any other error is the fabric's,
+ * from its registration call.
  */
 int hmreg_mr_reg(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
                  uint64_t offset, uint64_t requested_key, uint64_t flags, struct hmreg_mr **mr,
@@ -646,8 +648,8 @@ struct hmreg_segment {
 
 /*
  * Registers up to HMREG_SEGMENTS_MAX segments as one region, as kfi_mr_regsgl() does. If the fabric
- * can register them together, the region is one registration; else it is a composite, which has one
- * registration (a piece) for each segment and one token for all. On every fabric, remote offsets
+ * can register them together, the region is one registration. Else it is a composite: one
+ * registration (a piece) for each segment, and one token for all. On every fabric, remote offsets
  * run through the segments in order; hmreg_remote_addr() finds the piece. A composite's
  * hmreg_mr_desc() is NULL and its key is HMREG_KEY_NOTAVAIL; hmreg_mr_piece() returns desc, native
  * object and key of each piece. requested_key is the key of the first registration; the library
@@ -677,9 +679,9 @@ int hmreg_mr_piece(const struct hmreg_mr *mr, size_t index, struct hmreg_piece_i
 /*
  * Returns a region's raw key and its base address. key_size: in, the bytes available at raw_key;
  * out, the bytes needed, also on -HMREG_ETOOSMALL. Works on every domain: if keys have 64 bits, the
- * raw key is the key's 8 bytes, little-endian. flags: 0. base_addr may be NULL; raw_key may be NULL
- * if *key_size is 0.
- * -EINVAL: mr or key_size is NULL. -EACCES: the region has no remote access. -HMREG_EBADFLAGS.
+ * raw key is the 8 bytes of the key, little-endian. flags: 0. base_addr may be NULL; raw_key may be
+ * NULL if *key_size is 0. -EINVAL: mr or key_size is NULL. -EACCES: the region has no remote
+ * access. -HMREG_EBADFLAGS.
  */
 int hmreg_mr_raw_attr(const struct hmreg_mr *mr, uint64_t *base_addr, uint8_t *raw_key,
                       size_t *key_size, uint64_t flags);
@@ -691,7 +693,7 @@ int hmreg_mr_raw_attr(const struct hmreg_mr *mr, uint64_t *base_addr, uint8_t *r
 int hmreg_domain_map_raw(struct hmreg_domain *domain, uint64_t base_addr, const uint8_t *raw_key,
                          size_t key_size, uint64_t *key, uint64_t flags);
 /* Unmaps such a key. -EINVAL: domain is NULL, or key is not from hmreg_domain_map_raw() or was
- * unmapped already. Any other error is the fabric's, and the key is unmapped all the same. */
+ * unmapped already. Any other error is the fabric's; the key is unmapped even so. */
 int hmreg_domain_unmap_raw(struct hmreg_domain *domain, uint64_t key);
 
 /*
@@ -701,13 +703,13 @@ int hmreg_domain_unmap_raw(struct hmreg_domain *domain, uint64_t key);
  * -EINVAL: an argument is NULL, the object is of another kind or domain, the region lacks
  *   HMREG_RMA_EVENT on a domain with HMREG_MR_RMA_EVENT, or it is a group's (bind its rails).
  * -HMREG_EBADFLAGS: flags. -HMREG_EOPBADSTATE: the region is enabled, and this fabric binds only
- *   before that. -ENOSYS: the fabric does not count accesses to regions. -EOPNOTSUPP: the provider
- *   does not. -EBUSY: an endpoint, or on loopback this counter, is bound already.
+ *   before that. -ENOSYS: the fabric counts no accesses to regions. -EOPNOTSUPP: the provider
+ *   does not. -EBUSY: an endpoint (on loopback: this counter) is bound already.
  */
 int hmreg_mr_bind(struct hmreg_mr *mr, void *object, uint64_t flags);
 
 /*
- * Looks up again the pages of a region, or of the parts of it that iov lists, because they may have
+ * Looks up the pages of a region again, or of the parts that iov lists, because they may have
  * changed (HMREG_MR_MMU_NOTIFY). Remote accesses fail during the call. iov NULL with count 0: the
  * whole region. flags: 0. On a domain without that mode the call does nothing and returns 0.
  * -EINVAL: mr is NULL, or a part is outside the region. -EFAULT: a page is not mapped.
@@ -725,22 +727,21 @@ int hmreg_mr_enable(struct hmreg_mr *mr);
  * Binds an event queue to a domain: with HMREG_BIND_REG_MR, registrations complete in that queue. A
  * registering call then returns before the registration is complete; it writes *mr before the event
  * can be read. A call that fails generates no event and leaves *mr as it was. object: struct
- * hmreg_loopback_eq *. On loopback hmreg_mr_get() and hmreg_mr_get_attr() are complete when they
+ * hmreg_loopback_eq *. On loopback hmreg_mr_get() and hmreg_mr_get_attr() complete before they
  * return, without an event; a composite has one event. On libfabric, bind the fid_domain before
- * hmreg_domain_open_ofi() and pass HMREG_OFI_ASYNC: since the caller reads that queue, these calls
- * and composites then return -EOPNOTSUPP.
- * -EINVAL: an argument is NULL or of another kind. -HMREG_EBADFLAGS: flags is not
- * HMREG_BIND_REG_MR. -EBUSY: a queue is bound already, or a group has the domain. -EOPNOTSUPP: the
- * provider has no event queues to bind.
+ * hmreg_domain_open_ofi() and pass HMREG_OFI_ASYNC. Gets and composites then return -EOPNOTSUPP,
+ * because the caller reads the queue. -EINVAL: an argument is NULL or of another kind.
+ * -HMREG_EBADFLAGS: flags is not HMREG_BIND_REG_MR. -EBUSY: a queue is bound already, or a group
+ * has the domain. -EOPNOTSUPP: the provider has no event queues to bind.
  */
 int hmreg_domain_bind(struct hmreg_domain *domain, void *object, uint64_t flags);
 
 /*
  * Deregisters and frees a region. NULL is accepted. -EBUSY: something is bound to the region, which
  * stays registered; close it again later. Other pieces of a composite may be deregistered by then;
- * it then accepts only another close. -EINVAL: the region is from hmreg_mr_get() (use
- * hmreg_mr_put()), or is a rail of a group's region. Any other error is the fabric's, and the
- * region is freed all the same.
+ * the composite then accepts only another close. -EINVAL: the region is from hmreg_mr_get() (use
+ * hmreg_mr_put()), or is a rail of a group's region. Any other error is the fabric's; the region is
+ * freed even so.
  */
 int hmreg_mr_close(struct hmreg_mr *mr);
 
@@ -755,7 +756,7 @@ struct hmreg_reason {
     char text[512];      /* a sentence for the user, with the remedy at its end */
 };
 
-/* More than all paths and ways: later ones move no field. */
+/* More elements than paths and ways exist: later ones move no field. */
 #define HMREG_REASONS_MAX 10
 
 struct hmreg_explanation {
@@ -763,27 +764,27 @@ struct hmreg_explanation {
     enum hmreg_iface iface;
     int device;
     enum hmreg_path path; /* the path taken; HMREG_PATH_NONE: none */
-    uint32_t refused;     /* number of reasons, in the order of the attempts; path dmabuf may have
-                             one for each way, whose name then begins the text */
+    uint32_t refused;     /* number of reasons, in the order of the attempts; path dmabuf may have a
+                             reason for each way, whose name then begins the text */
     struct hmreg_reason reasons[HMREG_REASONS_MAX];
-    uint32_t asks;            /* for a cached region: as in hmreg_mr_info; else 0 */
-    char asks_why[252];       /* why each hit asks the runtime: the driver's function that cannot be
-                                 hooked, and why, or how memory is freed unreported; "": none
-                                 asks */
-    char uncached_why[768];   /* why a get's host memory is not cached: as in hmreg_monitor_info, or
-                                 because of its mapping (of a file). For any system memory: the
-                                 process cannot read it. "": it is cached, or only room is short */
+    uint32_t asks;      /* for a cached region: as in hmreg_mr_info; else 0 */
+    char asks_why[252]; /* why each hit asks the runtime: a driver function cannot be hooked (and
+                           the cause), or memory is freed unreported; "": hits ask nothing */
+    char
+        uncached_why[768];    /* why a get's host memory is not cached: as in hmreg_monitor_info, or
+                                 because of its mapping (of a file). For any system memory: the process
+                                 cannot read it. "": it is cached, or the cache has no room now */
     enum hmreg_policy policy; /* for a region of a get: as in hmreg_mr_info; else DEFAULT */
     char rail_why[188]; /* for a rail, or a group's region: why it is registered there, if the group
-                           chooses its nearest members (hmreg_group_nearest()); "": it does not, or
-                           the caller named the rails */
+                           chooses its nearest members (hmreg_group_nearest()); "": the group does
+                           not, or the caller named the rails */
     char room_why[512]; /* for a failed registration: what was short, which domains hold it, why no
-                           region gave way (docs/limits.md); "": nothing was short */
+                           region was evicted (docs/limits.md); "": nothing was short */
 };
 
 /* Explains why a region has its path. mr NULL: explains the calling thread's last registration that
- * failed because every path was refused or room was short. -EINVAL: out is NULL or its size is too
- * small. -ENOENT: mr is NULL, and this thread had no such failure. */
+ * failed because every path was refused or because of a shortage. -EINVAL: out is NULL or its size
+ * is too small. -ENOENT: mr is NULL, and no registration of this thread has failed so. */
 int hmreg_mr_explain(const struct hmreg_mr *mr, struct hmreg_explanation *out);
 
 #pragma GCC visibility pop

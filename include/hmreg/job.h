@@ -25,42 +25,42 @@ struct hmreg_job; /* the registration of one range */
 
 struct hmreg_job_config {
     size_t size; /* sizeof(struct hmreg_job_config) */
-    /* How many threads register at once, at most one for each piece; up to HMREG_JOB_WORKERS_MAX.
-     * 0: one for each CPU that is online, up to 8. */
+    /* How many threads register at once, up to HMREG_JOB_WORKERS_MAX; never more than pieces. 0:
+     * one for each CPU that is online, up to 8. */
     unsigned workers;
-    /* Bytes of each piece but the last, at most the domain's max_len. 0: the shortest length that
-     * needs at most 64 pieces, but at least 64 MiB, a multiple of 2 MiB, and at most
+    /* Bytes of each piece except the last, at most the domain's max_len. 0: the shortest length
+     * that needs at most 64 pieces, but at least 64 MiB, a multiple of 2 MiB, and at most
      * hmreg_domain_plan()'s. */
     uint64_t piece_len;
     /* Called after pieces have been registered. done: the registered bytes; total: the bytes of the
-     * whole range. done grows from call to call, and the last call of a job that succeeds has done
-     * equal to total. One call at a time, on any of the threads that register, with no lock held;
-     * other threads register meanwhile. It may call hmreg_job_cancel() with
-     * its job and every function with other objects; hmreg_job_wait() and hmreg_job_close() of its
-     * job return -EDEADLK. NULL: none. */
+     * whole range. done grows with each call; at the last call of a job that succeeds it is total.
+     * One call at a time, on any thread that registers, with no lock held; other threads register
+     * meanwhile. It may call hmreg_job_cancel() with its own job, and every function with other
+     * objects. hmreg_job_wait() and hmreg_job_close() of its own job return -EDEADLK. NULL: none.
+     */
     void (*progress)(struct hmreg_job *job, uint64_t done, uint64_t total, void *progress_context);
     void *progress_context;
 };
 
 /*
- * Starts to register a range in pieces, and returns. The memory is checked and queried before;
- * registering and its failures are the job's. End the job with hmreg_job_close().
- * attr, flags: as for hmreg_mr_regattr(), with one range: an iov of one element or a dmabuf, whose
- * descriptor may be closed after the call. The memory at attr->hmem_data must stay until the job is
- * complete; nothing else of attr must. requested_key is the key of the first piece, which is then
- * registered before the others begin; the library chooses the keys of the others. Device memory is
- * exported once for all pieces, if one dmabuf can contain it; else once for each physical segment.
- * config: NULL for the defaults; read during the call only. The job's threads have a stack of 512
- * KiB and block all signals. Where the fabric allows one thread at a time (libfabric's
- * FI_THREAD_DOMAIN and the like), a job has none: hmreg_job_wait() registers. Until the job is
- * closed, hmreg_domain_close() returns -EBUSY. The memory must stay until the job is complete, and
- * then outlive its region. Errors of hmreg_mr_regattr() before it calls the fabric, except that the
- * range may be longer than max_len, and: -EINVAL: attr has segments, or an iov of several ranges;
- * config's workers or piece_len is out of range; piece_len would make more than HMREG_SEGMENTS_MAX
- * pieces. -EMSGSIZE: HMREG_SEGMENTS_MAX pieces of the domain's max_len are shorter than the range.
+ * Starts to register a range in pieces, and returns. The memory is checked and queried before this
+ * returns; later failures are the job's. End the job with hmreg_job_close(). attr, flags: as for
+ * hmreg_mr_regattr(), with one range: an iov of one element or a dmabuf, whose descriptor may be
+ * closed after the call. The memory at attr->hmem_data must stay until the job is complete; all
+ * other memory of attr may go. requested_key is the key of the first piece, which is registered
+ * before the others begin; the library chooses the other keys. Device memory is exported once for
+ * all pieces, if one dmabuf can contain it; else once for each physical segment. config: NULL for
+ * the defaults; read during the call only. The job's threads have a stack of 512 KiB and block all
+ * signals. If the fabric allows one thread at a time (libfabric's FI_THREAD_DOMAIN and the like), a
+ * job has no threads: hmreg_job_wait() registers. Until the job is closed, hmreg_domain_close()
+ * returns -EBUSY. The memory must stay until the job is complete, and then outlive its region.
+ * Errors of hmreg_mr_regattr() that it finds before it calls the fabric, except that the range may
+ * be longer than max_len. -EINVAL also: attr has segments, or an iov of several ranges; config's
+ * workers or piece_len is out of range; piece_len would make more than HMREG_SEGMENTS_MAX pieces.
+ * -EMSGSIZE: HMREG_SEGMENTS_MAX pieces of the domain's max_len are shorter than the range.
  * -EOPNOTSUPP: registrations on this domain complete in the caller's event queue (they need no
- * job); or more than HMREG_SEGMENTS_MAX physical segments are under the range. -ENOMEM, -EAGAIN:
- * from the system; no thread could be started. -EMFILE: no descriptor is left.
+ * job); or the range has more than HMREG_SEGMENTS_MAX physical segments. -ENOMEM, -EAGAIN: from the
+ * system; no thread could be started. -EMFILE: no descriptor is left.
  */
 int hmreg_job_start(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr, uint64_t flags,
                     const struct hmreg_job_config *config, struct hmreg_job **out);
@@ -68,36 +68,36 @@ int hmreg_job_start(struct hmreg_domain *domain, const struct hmreg_mr_attr *att
 /*
  * Waits until the job is complete, and returns its region. timeout_ms: how long to wait; 0: not at
  * all; negative: without limit. A job without threads registers during this call, at least one
- * piece in each call. *mr: close it with hmreg_mr_close(); mr may be NULL, then the region stays
- * the job's. Returns 0 if the range is registered. -EINPROGRESS: the job is not complete yet.
- * -ECANCELED: it was cancelled. -EINVAL: job is NULL; or mr is not, and the region was taken
- * before. -EDEADLK: called by the job's own progress. Any other error is hmreg_mr_regattr()'s, for
- * the first piece, by address, that failed; its text begins with the piece. Nothing is registered
- * then.
+ * piece in each call. *mr: close it with hmreg_mr_close(). If mr is NULL, the region stays the
+ * job's. Returns 0 if the range is registered. -EINPROGRESS: the job is not complete yet.
+ * -ECANCELED: it was cancelled. -EINVAL: job is NULL; or mr is not NULL, and an earlier call
+ * returned the region. -EDEADLK: the job's own progress callback made the call. Any other error is
+ * hmreg_mr_regattr()'s, for the failed piece with the lowest address; the text begins with the
+ * piece. Nothing is registered then.
  */
 int hmreg_job_wait(struct hmreg_job *job, int timeout_ms, struct hmreg_mr **mr);
 
 /*
- * Cancels a job and returns at once. Pieces that are being registered are finished, no other
- * begins, and all are deregistered: by the job's threads, or, where it has none, by the next
- * hmreg_job_wait() or hmreg_job_close(). A job whose pieces are all registered stays as it is.
- * -EINVAL: job is NULL.
+ * Cancels a job and returns at once. Pieces that a thread is registering are finished, no other
+ * begins, and all are deregistered by the job's threads. If the job has none, the next
+ * hmreg_job_wait() or hmreg_job_close() deregisters them. If all pieces are registered, the job
+ * stays complete. -EINVAL: job is NULL.
  */
 int hmreg_job_cancel(struct hmreg_job *job);
 
 /*
- * Ends a job and frees it. NULL is accepted. A job that is not complete is cancelled and waited
- * for. A region that hmreg_job_wait() has not returned is closed. -EDEADLK: called by the job's own
- * progress. -EBUSY: as hmreg_mr_close(); close the job again later. Any other error is the
- * fabric's, from closing the region, and the job is freed all the same.
+ * Ends a job and frees it. NULL is accepted. It cancels a job that is not complete, and waits for
+ * it. It closes a region that hmreg_job_wait() has not returned. -EDEADLK: the job's own progress
+ * callback called. -EBUSY: as hmreg_mr_close(); close the job again later. Any other error is the
+ * fabric's, from closing the region; the job is freed even so.
  */
 int hmreg_job_close(struct hmreg_job *job);
 
 /*
  * Registers a range in pieces and returns when it is registered: starts a job, waits and closes it.
  * The calling thread is one of the workers, so the job always has one. The library chooses all
- * keys. Errors of hmreg_job_start() but for -EAGAIN, and of hmreg_job_wait();
- * -ECANCELED: the progress callback cancelled the job.
+ * keys. Errors of hmreg_job_start() except -EAGAIN, and of hmreg_job_wait(); -ECANCELED: the
+ * progress callback cancelled the job.
  */
 int hmreg_mr_reg_large(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
                        const struct hmreg_job_config *config, struct hmreg_mr **mr);

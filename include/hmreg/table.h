@@ -35,17 +35,17 @@ struct hmreg_table;
 /* Flags of a table. */
 #define HMREG_TABLE_SHORT (1u << 0) /* entries are struct hmreg_table_short */
 #define HMREG_TABLE_BIG_ENDIAN                                                                     \
-    (1u << 1) /* base and key are big-endian, as NICs take them; else                              \
-                 little-endian. sequence and flags are the CPU's */
+    (1u << 1) /* base and key are big-endian, as NICs take them; else \ little-endian. sequence    \
+                 and flags have the CPU's byte order */
 
 /* Flags of an entry. */
 #define HMREG_TABLE_ENTRY_FILLED                                                                   \
-    (1u << 0) /* else the token has no such rail, or there was no token yet */
+    (1u << 0) /* else the token has no such rail, or none was written yet */
 #define HMREG_TABLE_ENTRY_READ  (1u << 1) /* the peer grants HMREG_REMOTE_READ */
 #define HMREG_TABLE_ENTRY_WRITE (1u << 2) /* ... HMREG_REMOTE_WRITE */
 
-/* Both structs are final. An entry that is not filled has base 0 and key HMREG_KEY_NOTAVAIL, in the
- * short form HMREG_VERBS_KEY_NOTAVAIL. */
+/* Both structs are final. An entry that is not filled has base 0 and key HMREG_KEY_NOTAVAIL; in the
+ * short form its key is HMREG_VERBS_KEY_NOTAVAIL. */
 struct hmreg_table_entry {
     uint64_t base; /* the address of the region's first byte, for RMA */
     uint64_t key;
@@ -60,7 +60,7 @@ struct hmreg_table_short {
 };
 
 /*
- * Opens a table of `tokens` tokens and writes all its entries as not filled. domain: of the peers'
+ * Opens a table of `tokens` tokens and marks all its entries as not filled. domain: of the peers'
  * provider kind, or a group of such domains. memory: tokens * rails entries, of any kind, aligned
  * to 8 bytes; it must outlive the table, and only the table may write it. flags: HMREG_TABLE_SHORT,
  * HMREG_TABLE_BIG_ENDIAN. Until the table is closed, hmreg_domain_close() returns -EBUSY. -EINVAL:
@@ -71,26 +71,25 @@ int hmreg_table_open(struct hmreg_domain *domain, void *memory, size_t tokens, u
                      struct hmreg_table **out);
 
 /*
- * Opens the `count` tokens in size bytes at `tokens`, such as an all-gather leaves them, and writes
- * their entries, from token `first` of the table on; readers may read meanwhile. Each is a token of
- * a region or, for a group, of a group's. stride: bytes from one token's begin to the next's; 0:
- * they follow each other. tokens NULL and size 0: the entries become not filled, for instance
- * because the peer has ended. Raw keys are mapped first. The entries' previous keys stay mapped
- * until the next write or close, for transfers that have loaded them. A rail of a withdrawn member
- * is not filled; nor, on a group with HMREG_GROUP_PARTIAL, a rail that cannot be opened. One call
- * at a time changes a table: -EBUSY. -EINVAL: table is NULL, tokens is NULL and
- * size is not 0, or count is 0. -ERANGE:
- * the table has no token first + count - 1. -EXDEV: a region has several ranges, or
- * hmreg_remote_open() returns -EXDEV for a token. -EOVERFLOW: a key does not fit the short form.
- * -ENOENT: a token has none of the table's rails. -ENOMEM. Errors of hmreg_remote_open(); the text
- * of all of these names the token, and no entry has changed. For a device's table, other errors of
- * hmreg_copy(): then each of these entries is old, new or unreadable (odd), until it is written
- * again.
+ * Opens the `count` tokens in size bytes at `tokens`, such as an all-gather's result, and writes
+ * their entries, from token `first` of the table on. Readers may read meanwhile. Each is a region's
+ * token; on a group, the token of a group's region. stride: bytes from one token's begin to the
+ * next's; 0: they follow each other. tokens NULL and size 0: the entries become not filled, for
+ * instance because the peer has ended. Raw keys are mapped first. The entries' previous keys stay
+ * mapped until the next write or close, for transfers that already loaded them. The entry of a
+ * withdrawn member's rail is not filled; on a group with HMREG_GROUP_PARTIAL, nor is that of a rail
+ * that cannot be opened. If another call is changing the table: -EBUSY. -EINVAL: table is NULL,
+ * tokens is NULL and size is not 0, or count is 0. -ERANGE: the table has no token first + count
+ * - 1. -EXDEV: a region has several ranges, or hmreg_remote_open() returns -EXDEV for a token.
+ * -EOVERFLOW: a key does not fit the short form. -ENOENT: a token has none of the table's rails.
+ * -ENOMEM. Errors of hmreg_remote_open(). After each of these errors the text names the token, and
+ * no entry has changed. If the table is in device memory, other errors of hmreg_copy(): each of
+ * these entries is then old, new or unreadable (odd), until it is written again.
  */
 int hmreg_table_write(struct hmreg_table *table, size_t first, size_t count, const void *tokens,
                       size_t size, size_t stride);
 
-/* Closes a table, while no other call uses it. NULL is accepted. It unmaps raw keys, and leaves the
+/* Closes a table; no other call may use it. NULL is accepted. It unmaps raw keys, and leaves the
  * memory as it is. */
 void hmreg_table_close(struct hmreg_table *table);
 

@@ -15,7 +15,7 @@ extern "C" {
 
 /* Flags of a verbs domain's config, besides HMREG_DOMAIN_*. A flag that the device or its kernel
  * does not support is ignored, except where its comment says otherwise. For one region,
- * hmreg_mr_attr's ordering, on_demand and atomics override the first, second and last. */
+ * hmreg_mr_attr's ordering, on_demand and atomics override the first, second and last flag. */
 #define HMREG_VERBS_RELAXED_ORDERING (1u << 16) /* the device may write out of order */
 #define HMREG_VERBS_ON_DEMAND        (1u << 17) /* host memory is paged on demand, not pinned */
 /* Memory windows can be bound to regions (hmreg_window_open(), or by the caller's own work
@@ -41,12 +41,12 @@ int hmreg_domain_open_verbs(struct hmreg *lib, struct ibv_pd *pd,
 
 /*
  * While the library hibernates (<hmreg/hibernate.h>), gives a domain its protection domain for
- * hmreg_thaw(): a new one, on any NIC that permits at least as much as the old one, or the old one.
- * The domain keeps its config. May be repeated until hmreg_thaw(). Any thread, but none may use the
- * domain meanwhile. -EINVAL: domain or pd is NULL, domain is of another provider, or the NIC
+ * hmreg_thaw(): the old one, or a new one on any NIC that permits at least as much. The domain
+ * keeps its config. May be repeated until hmreg_thaw(). Any thread, but no other thread may use the
+ * domain during the call. -EINVAL: domain or pd is NULL, domain is of another provider, or the NIC
  * demands more or permits less than hmreg_domain_query() said. -EBUSY: the library does not
  * hibernate, or hmreg_thaw() has begun: hmreg_hibernate() first. -ENODEV: the domain is lost.
- * -EPERM; other errors as hmreg_domain_open_verbs(). After any error the domain is as it was.
+ * -EPERM; other errors as hmreg_domain_open_verbs(). After an error the domain is unchanged.
  */
 int hmreg_domain_renew_verbs(struct hmreg_domain *domain, struct ibv_pd *pd);
 
@@ -55,37 +55,35 @@ int hmreg_domain_renew_verbs(struct hmreg_domain *domain, struct ibv_pd *pd);
 struct hmreg_window;
 
 /*
- * Opens a window on [addr, addr+len), which the region mr contains, with access, HMREG_REMOTE_READ
- * or HMREG_REMOTE_WRITE or both. The region itself needs no remote rights: without them the
- * windows' keys are all that peers can use. mr must be a single registration, not of a dmabuf, on a
- * verbs domain with HMREG_VERBS_MEMORY_WINDOWS. With HMREG_VERBS_ATOMICS peers that may write may
- * also use atomic operations.
+ * Opens a window on [addr, addr+len), a part of region mr, with access HMREG_REMOTE_READ or
+ * HMREG_REMOTE_WRITE or both. The region itself needs no remote rights: without them the windows'
+ * keys are all that peers can use. mr must be a single registration, not of a dmabuf, on a verbs
+ * domain with HMREG_VERBS_MEMORY_WINDOWS. With HMREG_VERBS_ATOMICS peers that may write may also
+ * use atomic operations.
  *
- * The window is bound by a work request on qp, which is the caller's and connected. It takes a
- * place in qp's send queue, and its completion, with wr_id and opcode IBV_WC_BIND_MW, arrives where
- * qp's sends complete: the caller reads it, and closes the window if it is an error. The key is
- * valid from this completion on; a key sent on qp behind the work request needs no wait.
- * type: IBV_MW_TYPE_1: the key serves all queue pairs of the protection domain. IBV_MW_TYPE_2: qp
- * alone.
+ * A work request on qp, the caller's connected queue pair, binds the window. It takes a place in
+ * qp's send queue. Its completion, with wr_id and opcode IBV_WC_BIND_MW, arrives where qp's sends
+ * complete. The caller reads it, and closes the window if it is an error. The key is valid after
+ * this completion. A key that is sent on qp behind the work request is valid when it arrives. type:
+ * IBV_MW_TYPE_1: the key serves all queue pairs of the protection domain. IBV_MW_TYPE_2: qp alone.
  *
- * The window holds the region: until it is closed hmreg_mr_close() and hmreg_suspend() refuse it as
- * busy, and a cached region that is put is not deregistered, even if its memory is freed: peers
- * reach the old pages. Close a window before qp is destroyed.
- * -EINVAL: mr, addr, qp or out is NULL, len is 0, the range wraps, access or type is invalid, or qp
- * is of another protection domain. -ERANGE: the range leaves the region. -EACCES: mr's domain is
- * without HMREG_VERBS_MEMORY_WINDOWS. -EOPNOTSUPP: mr is of loopback or libfabric, of a group (its
- * rails have windows), a composite, or registered by a dmabuf; or the device has no windows of this
- * type. -EAGAIN: mr is suspended. -EPERM, -ENOMEM; other errors are the device's, and nothing was
- * posted.
+ * The window holds the region: until it is closed, hmreg_mr_close() and hmreg_suspend() refuse it
+ * as busy. A cached region that is put stays registered, even if its memory is freed: peers reach
+ * the old pages. Close a window before qp is destroyed. -EINVAL: mr, addr, qp or out is NULL, len
+ * is 0, the range wraps, access or type is invalid, or qp is of another protection domain. -ERANGE:
+ * the range leaves the region. -EACCES: mr's domain is without HMREG_VERBS_MEMORY_WINDOWS.
+ * -EOPNOTSUPP: mr is of loopback or libfabric, of a group (its rails have windows), a composite, or
+ * registered by a dmabuf; or the device has no windows of this type. -EAGAIN: mr is suspended.
+ * -EPERM, -ENOMEM; other errors are the device's: no work request was posted.
  */
 int hmreg_window_open(struct hmreg_mr *mr, const void *addr, size_t len, uint64_t access,
                       struct ibv_qp *qp, enum ibv_mw_type type, uint64_t wr_id,
                       struct hmreg_window **out);
 /* The key; HMREG_VERBS_KEY_NOTAVAIL: window is NULL. */
 uint32_t hmreg_window_rkey(const struct hmreg_window *window);
-/* Ends the window and its key: on return peers are refused. No work request is needed. On a lost
- * domain (<hmreg/lost.h>) it returns at once, and the window ends before its region does. NULL: no
- * effect. -EPERM; other errors are the device's, and the window is as it was. */
+/* Ends the window and its key: the fabric then refuses peers that use the key. No work request is
+ * needed. On a lost domain (<hmreg/lost.h>) it returns at once; the window ends before its region
+ * does. NULL: no effect. -EPERM; other errors are the device's, and the window is unchanged. */
 int hmreg_window_close(struct hmreg_window *window);
 
 #pragma GCC visibility pop

@@ -20,8 +20,8 @@
 /* Changes under way that are listed one by one; with more, all memory counts as changing. */
 #define MAX_CHANGING 16
 
-/* Ranges are charged to users in lots of CHARGE, the first when a process sets up a file: so many
- * each process has in any case.
+/* Ranges are charged to users in lots of CHARGE; the first lot when a process sets up a file, so
+ * that each process has at least one.
  */
 #define CHARGE 512
 

@@ -94,7 +94,7 @@ static int set_up(struct counter *counter, u32 slots)
 	return rc;
 }
 
-/* Not in mmap(2) or open(2): mmu_notifier_get() takes the mappings' lock, and costs what an
+/* Not in mmap(2) or open(2): mmu_notifier_get() takes the mappings' lock, and has a cost that an
  * opener may not want.
  */
 static long do_setup(struct counter *counter, void __user *arg)
@@ -245,7 +245,7 @@ static int counter_mmap(struct file *file, struct vm_area_struct *vma)
 	return vm_map_pages(vma, counter->pages, counter->page_count);
 }
 
-/* ---- life -------------------------------------------------------------------------------- */
+/* ---- opening and closing ----------------------------------------------------------------- */
 
 static int counter_open(struct inode *inode, struct file *file)
 {
@@ -264,7 +264,7 @@ static int counter_open(struct inode *inode, struct file *file)
 	return nonseekable_open(inode, file);
 }
 
-/* A mapping holds the file, so none is left. */
+/* A mapping holds the file, so none exists any more. */
 static int counter_release(struct inode *inode, struct file *file)
 {
 	struct counter *counter = file->private_data;

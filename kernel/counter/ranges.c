@@ -271,7 +271,7 @@ static const struct mmu_notifier_ops ops = {
 	.free_notifier = free_space,
 };
 
-/* ---- life -------------------------------------------------------------------------------- */
+/* ---- opening and closing ----------------------------------------------------------------- */
 
 static size_t slot_offset(void)
 {

@@ -273,7 +273,8 @@ struct hmreg_kfi_attr {
 /* A wait of a call below, or of kfabric's calls, ends with a fatal signal (-EINTR), or after the
  * module's timeout_ms (-ETIMEDOUT; 60,000; 0: no limit). After either a call that registers has
  * written its output: a region without a key, whose memory must stay until kfi_close() of it is 0.
- * After either kfi_close() has closed nothing: call it again. docs/kernel.md has what remains.
+ * After either kfi_close() has closed nothing: call it again. docs/kernel.md describes the
+ * remaining cases.
  */
 
 /* 0; -EINVAL; -EOPNOTSUPP: the device cannot register kernel memory, or needs attr->qp; -ENOMEM;

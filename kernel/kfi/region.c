@@ -68,8 +68,8 @@ static int map_pages(struct hmreg_kfi_mr *mr)
 	/* ib_map_mr_sg() stops without an error where the device cannot continue. */
 	if (n < mr->count || mr->mr->length != mr->length)
 		return -KFI_EINVAL;
-	/* Peers' addresses begin in the first page. The rest is ours to choose, and would be an
-	 * address of the kernel's on software devices.
+	/* Peers' addresses begin in the first page. The other bits are ours to choose, and would be
+	 * an address of the kernel's on software devices.
 	 */
 	mr->mr->iova &= PAGE_SIZE - 1;
 	return 0;
@@ -128,7 +128,7 @@ static int end_key(struct hmreg_kfi_mr *mr)
 	return mr->key == KEY_FREE ? 0 : hmreg_kfi_pool_drop_mr(mr);
 }
 
-/* After an error the device may still reach the memory: all stays as it was. */
+/* After an error the device may still reach the memory: everything stays as it was. */
 static int release(struct hmreg_kfi_mr *mr)
 {
 	int rc = end_key(mr);

@@ -113,7 +113,7 @@ static int close_fid(const struct ofi_domain *domain, bool entered)
     const struct record_guard ours = record_guard;
     int rc;
 
-    if (entered && domain->below)
+    if (entered && domain->on_seen_verbs)
         record_leave();
     rc = fi_close(&domain->fid->fid);
     record_guard = ours;
@@ -199,7 +199,7 @@ static void describe(struct ofi_domain *domain, const struct fi_info *info)
 
     snprintf(domain->nic, sizeof(domain->nic), "%s", name ? name : "");
     domain->verbs = provider && !strncmp(provider, "verbs", strlen("verbs"));
-    domain->below = domain->verbs && is_libibverbs_interposed();
+    domain->on_seen_verbs = domain->verbs && is_libibverbs_interposed();
     domain->api_version = info->fabric_attr ? info->fabric_attr->api_version : 0;
     domain->hmem = info->caps & FI_HMEM;
     if (info->domain_attr) {
@@ -225,7 +225,8 @@ static bool replace_ops(struct ofi_domain *domain)
     return true;
 }
 
-/* A provider has returned another provider's domain to the program: it is no longer a lower one. */
+/* A provider has returned another provider's domain to the program: the domain is no longer a lower
+ * one. */
 static void raise_domain(struct ofi_domain *domain, const struct fi_info *info)
 {
     if (!domain->lower)

@@ -90,8 +90,8 @@ static void describe_range(const struct ofi_call *call, struct record_call *out)
     }
 }
 
-/* A provider takes the address of device memory by peer memory if the program claims it, or if it
- * is on libibverbs. Else it takes the memory for the host's. */
+/* A provider takes the address of device memory by peer memory if the program claims it, or if the
+ * provider is on libibverbs. Otherwise it takes the memory for the host's. */
 static uint8_t path_of(const struct ofi_domain *domain, const struct ofi_call *call, uint8_t iface)
 {
     bool claimed = ofi_claimed(domain, call) != FI_HMEM_SYSTEM;
@@ -258,13 +258,13 @@ static int registered(struct ofi_domain *domain, const struct ofi_call *call, st
     uint64_t began;
     int rc = 0;
 
-    if ((domain->lower && domain->below) || !guard_enter(&guard))
+    if ((domain->lower && domain->on_seen_verbs) || !guard_enter(&guard))
         return pass_on(domain, call, mr);
     began = record_now();
     answer = ask_before(domain, call, &made);
     if (answer == OFI_PASS)
         rc = pass_and_rescue(domain, call, mr, &made, &answer);
-    if (answer == OFI_BELOW)
+    if (answer == OFI_PASS_SEEN)
         rc = pass_below(domain, call, mr);
     else
         record(domain, call, &made, answer == OFI_MADE ? RECORD_MADE : RECORD_PASSED, rc,

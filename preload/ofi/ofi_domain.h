@@ -26,10 +26,11 @@ struct ofi_domain {
     struct fi_ops_mr *mr; /* the provider's original; fid has our copy */
     struct fi_ops *ops;
     char nic[64];
-    bool hmem;  /* opened with FI_HMEM: the fields for it in fi_mr_attr are valid */
-    bool verbs; /* on libibverbs */
-    bool below; /* on libibverbs, and our interposers there see the provider's registrations */
-    bool lower; /* opened by another provider (ofi_rxm's on tcp), not by the program */
+    bool hmem;          /* opened with FI_HMEM: the fields for it in fi_mr_attr are valid */
+    bool verbs;         /* on libibverbs */
+    bool on_seen_verbs; /* on libibverbs, and our interposers there see the provider's registrations
+                         */
+    bool lower;         /* opened by another provider (ofi_rxm's on tcp), not by the program */
     _Atomic bool async; /* registrations complete in an event queue */
     uint32_t mr_mode;
     uint32_t api_version;
@@ -59,7 +60,7 @@ static inline enum fi_hmem_iface ofi_claimed(const struct ofi_domain *domain,
     return domain->hmem && call->attr ? call->attr->iface : FI_HMEM_SYSTEM;
 }
 
-/* Memory that is only sent, or written to a peer, is surely not written to. */
+/* Memory that is only sent, or written to a peer, is certainly not written to. */
 static inline enum record_rights ofi_rights(const struct ofi_call *call)
 {
     if (call->access & HMREG_ACCESS_REMOTE)
@@ -69,10 +70,10 @@ static inline enum record_rights ofi_rights(const struct ofi_call *call)
 
 /* The engine's answer to a call that it was offered. */
 enum ofi_answer {
-    OFI_PASS,  /* pass the call on */
-    OFI_BELOW, /* pass it on without the guard: libibverbs' interposer may register the device
-                * memory */
-    OFI_MADE,  /* hmreg registered */
+    OFI_PASS,      /* pass the call on */
+    OFI_PASS_SEEN, /* pass it on without the guard: libibverbs' interposer may register the device
+                    * memory */
+    OFI_MADE,      /* hmreg registered */
 };
 
 struct ofi_made {

@@ -123,7 +123,7 @@ static bool is_device_memory(const struct ofi_call *call)
  * provider's ibv_reg_mr(), they may register it. */
 static enum ofi_answer refused(const struct ofi_domain *domain)
 {
-    return domain->below ? OFI_BELOW : OFI_PASS;
+    return domain->on_seen_verbs ? OFI_PASS_SEEN : OFI_PASS;
 }
 
 /* Did only the addresses rule a CPU mapping out? The fabric moves data with the CPU. */
@@ -154,8 +154,8 @@ static enum ofi_answer register_device(struct ofi_domain *domain, const struct o
     int rc;
 
     /* On libibverbs without FI_HMEM hmreg has no path. */
-    if (domain->below && !domain->hmem)
-        return OFI_BELOW;
+    if (domain->on_seen_verbs && !domain->hmem)
+        return OFI_PASS_SEEN;
     rc = hmreg_mr_regattr(domain->hmreg, &attr, call->flags & ~HINTS, &mr);
     if (rc) {
         device_refused(domain, rc);

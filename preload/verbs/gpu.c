@@ -125,7 +125,7 @@ int gpu_dereg(struct ibv_mr *mr)
 {
     struct native_entry entry;
     bool found = native_table_take(mr, &entry);
-    int result = found && entry.region ? close_region(&entry) : verbs_below()->dereg_mr(mr, NULL);
+    int result = found && entry.region ? close_region(&entry) : verbs_target()->dereg_mr(mr, NULL);
 
     if (found && (entry.region ? result == EBUSY : result != 0))
         native_table_add(&entry);

@@ -6,7 +6,7 @@
 #ifndef HMREG_PRELOAD_VERBS_GPU_H
 #define HMREG_PRELOAD_VERBS_GPU_H
 
-#include "preload/verbs/below.h"
+#include "preload/verbs/pass_on.h"
 #include "preload/verbs/pd.h"
 
 /* Does a runtime in this process report it as device memory? */

@@ -12,8 +12,8 @@
 
 /* Does the module with this return address call `ours` by this name? The dynamic linker bound the
  * name to ours there, or the module interposes and defines the name itself. Also false for code
- * outside of modules, and for a module that looked ours up by dlsym(3): that cannot be told apart.
- * Any thread. */
+ * outside of modules, and for a module that found our function by dlsym(3), which cannot be
+ * distinguished. Any thread. */
 bool reloc_calls(const void *caller, const char *name, const void *ours);
 
 /* A char variable of libhmreg-preload.so. Not 0: programs look up this library's functions, since

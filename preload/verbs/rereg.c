@@ -11,16 +11,16 @@
  */
 #include "preload/verbs/rereg.h"
 
-#include "preload/verbs/below.h"
+#include "preload/verbs/pass_on.h"
 #include "preload/verbs/gpu.h"
 #include "preload/verbs/native_table.h"
 
 #include <errno.h>
 
-static int below(const struct rereg *call, struct ibv_mr *mr)
+static int pass_on(const struct rereg *call, struct ibv_mr *mr)
 {
-    return verbs_below()->rereg_mr(mr, call->flags, call->pd, call->addr, call->length,
-                                   call->access, NULL);
+    return verbs_target()->rereg_mr(mr, call->flags, call->pd, call->addr, call->length,
+                                    call->access, NULL);
 }
 
 static int fail(int error)
@@ -34,8 +34,8 @@ static bool moves(const struct rereg *call)
     return call->flags & IBV_REREG_MR_CHANGE_TRANSLATION;
 }
 
-/* Did the region change? ERR_DO_FORK_OLD: yes, but the old pages stay withheld from children. After
- * any other error of the driver the program may only deregister the region. */
+/* Did the region change? ERR_DO_FORK_OLD: it did, but the old pages stay withheld from children.
+ * After any other error of the driver the program may only deregister the region. */
 static bool is_new(int result)
 {
     return !result || result == IBV_REREG_MR_ERR_DO_FORK_OLD;
@@ -120,9 +120,9 @@ static int ask_driver(const struct rereg *call, const struct addr_request *old)
 
     if (!mr)
         return fail(errno);
-    result = below(&of_host, mr);
+    result = pass_on(&of_host, mr);
     error = errno;
-    verbs_below()->dereg_mr(mr, NULL);
+    verbs_target()->dereg_mr(mr, NULL);
     errno = error;
     return result;
 }
@@ -153,11 +153,11 @@ int rereg(const struct rereg *call, struct made *made)
     int result;
 
     if (!native_table_take(call->mr, &entry))
-        return below(call, call->mr);
+        return pass_on(call, call->mr);
     if (is_of_device(call, &entry) && !pd_keeps_pages_from_children()) {
         result = rereg_device(call, &entry, made);
     } else {
-        result = below(call, call->mr);
+        result = pass_on(call, call->mr);
         if (is_new(result))
             entry.wanted = changed(call, &entry.wanted);
     }

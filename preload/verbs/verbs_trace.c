@@ -207,7 +207,7 @@ static struct ibv_mr *reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr
     const struct init_attr *wanted = (const void *)attr;
 
     if (!attr)
-        return verbs_below()->reg_mr_ex(pd, attr, caller);
+        return verbs_target()->reg_mr_ex(pd, attr, caller);
     request.length = wanted->length;
     request.access = (unsigned)wanted->access;
     request.addr = wanted->comp_mask & MASK_ADDR ? wanted->addr : NULL;
@@ -216,7 +216,7 @@ static struct ibv_mr *reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr
     request.offset = wanted->comp_mask & MASK_FD_OFFSET ? wanted->fd_offset : 0;
     request.more = wanted->comp_mask & ~(uint64_t)MASK_ALL;
     if (wanted->comp_mask & MASK_FD && wanted->fd < 0) /* a probe */
-        return verbs_below()->reg_mr_ex(pd, attr, caller);
+        return verbs_target()->reg_mr_ex(pd, attr, caller);
     return reg(&request, caller);
 }
 
@@ -270,7 +270,7 @@ static int rereg_recorded(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void 
     if (preload_mode()->gpu)
         result = rereg(&(struct rereg){mr, flags, pd, addr, length, access}, &made);
     else
-        result = verbs_below()->rereg_mr(mr, flags, pd, addr, length, access, NULL);
+        result = verbs_target()->rereg_mr(mr, flags, pd, addr, length, access, NULL);
     call.ns = record_now() - began;
     error = errno;
     call.handle = result ? NULL : mr;
@@ -295,7 +295,7 @@ static int rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr,
     int result;
 
     if (!mr || (flags & IBV_REREG_MR_CHANGE_PD && !pd) || !guard_enter(&guard))
-        return verbs_below()->rereg_mr(mr, flags, pd, addr, length, access, caller);
+        return verbs_target()->rereg_mr(mr, flags, pd, addr, length, access, caller);
     result = rereg_recorded(mr, flags, pd, addr, length, access, caller);
     guard_leave(&guard);
     return result;
@@ -311,7 +311,7 @@ static int dereg_recorded(struct ibv_mr *mr)
 
     record_dereg_begin(mr, &end);
     began = record_now();
-    result = preload_mode()->gpu ? gpu_dereg(mr) : verbs_below()->dereg_mr(mr, NULL);
+    result = preload_mode()->gpu ? gpu_dereg(mr) : verbs_target()->dereg_mr(mr, NULL);
     record_dereg_done(&end, result, record_now() - began);
     return result;
 }
@@ -322,8 +322,8 @@ static int dereg_mr(struct ibv_mr *mr, const void *caller)
     int result;
 
     if (!mr || !guard_enter(&guard))
-        return verbs_below()->dereg_mr(mr, caller);
-    result = is_of_program(caller) ? dereg_recorded(mr) : verbs_below()->dereg_mr(mr, caller);
+        return verbs_target()->dereg_mr(mr, caller);
+    result = is_of_program(caller) ? dereg_recorded(mr) : verbs_target()->dereg_mr(mr, caller);
     guard_leave(&guard);
     return result;
 }
@@ -334,9 +334,9 @@ static int dealloc_pd(struct ibv_pd *pd)
     int result;
 
     if (!preload_mode()->gpu || !guard_enter(&guard))
-        return verbs_below()->dealloc_pd(pd);
+        return verbs_target()->dealloc_pd(pd);
     engine_flush(pd);
-    result = verbs_below()->dealloc_pd(pd);
+    result = verbs_target()->dealloc_pd(pd);
     if (!result)
         engine_forget(pd);
     guard_leave(&guard);
@@ -350,12 +350,12 @@ static void unimport_pd(struct ibv_pd *pd)
     struct guard guard;
 
     if (!preload_mode()->gpu || !guard_enter(&guard)) {
-        verbs_below()->unimport_pd(pd);
+        verbs_target()->unimport_pd(pd);
         return;
     }
     engine_flush(pd);
     engine_detach(pd);
-    verbs_below()->unimport_pd(pd);
+    verbs_target()->unimport_pd(pd);
     guard_leave(&guard);
 }
 
@@ -365,9 +365,9 @@ static int close_device(struct ibv_context *context)
     int result;
 
     if (!preload_mode()->gpu || !guard_enter(&guard))
-        return verbs_below()->close_device(context);
+        return verbs_target()->close_device(context);
     engine_flush_children(context);
-    result = verbs_below()->close_device(context);
+    result = verbs_target()->close_device(context);
     if (!result)
         engine_forget_children(context);
     guard_leave(&guard);
@@ -392,6 +392,6 @@ const struct verbs_calls *hmreg_preload_verbs(const struct verbs_calls *real)
         .close_device = close_device,
     };
 
-    verbs_set_below(real);
+    verbs_set_target(real);
     return &calls;
 }

@@ -84,7 +84,7 @@ static int unmap_raw(void *self, uint64_t key)
     pthread_mutex_unlock(&loopback->lock);
     free(gone);
     return gone ? 0
-                : hmreg_fail(-EINVAL, "key %#" PRIx64 " is not mapped (any more) in this domain",
+                : hmreg_fail(-EINVAL, "key %#" PRIx64 " is not mapped in this domain, or no longer",
                              key);
 }
 
@@ -233,8 +233,8 @@ static int can(void *self, enum hmreg_path path, enum hmreg_iface iface, int dev
                             "loopback imports no dmabuf: it copies through the vendor's runtime");
     if (path == HMREG_PATH_PEERMEM && iface >= HMREG_IFACE_COUNT)
         return hmreg_refuse(why, -EOPNOTSUPP, "no-peer-memory",
-                            "loopback copies through the vendor's runtime, and hmreg has none of "
-                            "%s: give a dmabuf of the memory",
+                            "loopback copies through the vendor's runtime, and hmreg has none for "
+                            "%s: pass a dmabuf of the memory",
                             hmreg_iface_name(iface));
     return 0;
 }
@@ -286,10 +286,9 @@ static int check_config(const struct hmreg_loopback_config *config)
         return hmreg_fail(-EINVAL, "loopback->mr_mode has unknown bits %#x; accepted are %#x",
                           config->mr_mode & ~KNOWN_MODES, KNOWN_MODES);
     if (old && config->mr_mode != HMREG_MR_BASIC && config->mr_mode != HMREG_MR_SCALABLE)
-        return hmreg_fail(-EINVAL,
-                          "loopback->mr_mode is %#x; HMREG_MR_BASIC and HMREG_MR_SCALABLE "
-                          "stand alone",
-                          config->mr_mode);
+        return hmreg_fail(
+            -EINVAL, "loopback->mr_mode is %#x; HMREG_MR_BASIC and HMREG_MR_SCALABLE must be alone",
+            config->mr_mode);
     if (config->key_size > 8)
         return hmreg_fail(-EINVAL, "loopback->key_size is %u; accepted are 1 to 8, or 0 for 8",
                           config->key_size);

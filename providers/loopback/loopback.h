@@ -161,7 +161,7 @@ bool pages_known(const struct pages *pages, size_t index, uint64_t addr, uint64_
 /* Marks the part's pages as known; -EFAULT, with its address in *hole, if one is not mapped. */
 int pages_refresh(struct pages *pages, size_t index, uint64_t addr, uint64_t len, uint64_t *hole);
 
-/* ---- objects' life (loopback_objects.c) ------------------------------------------------- */
+/* ---- opening and closing objects (loopback_objects.c) ----------------------------------- */
 
 /* provider_ops. */
 void objects_lost(void *self, const char *why);

@@ -89,7 +89,7 @@ static int check_read(struct hmreg_loopback_eq *eq, struct hmreg_loopback_event 
         return hmreg_fail(-EINVAL, "size of struct hmreg_loopback_event is %zu; it must be sizeof",
                           out->size);
     if (timeout_ms < -1)
-        return hmreg_fail(-EINVAL, "timeout_ms is %d; it must be -1 (for ever), 0 or more",
+        return hmreg_fail(-EINVAL, "timeout_ms is %d; it must be -1 (no limit), 0 or more",
                           timeout_ms);
     return 0;
 }

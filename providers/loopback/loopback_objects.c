@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- life ------------------------------------------------------------------------------- */
+/* ---- opening and closing ---------------------------------------------------------------- */
 
 /* out: a pointer to a pointer to the object's type. */
 static int object_new(struct hmreg_domain *domain, size_t size, uint32_t kind, void *out)

@@ -297,7 +297,7 @@ static int tie_counter(struct loopback *loopback, struct region *region,
         *place = counter;
         return 0;
     }
-    return hmreg_fail(-ENOMEM, "the region is bound to %d counters, which is all it can have",
+    return hmreg_fail(-ENOMEM, "the region is bound to %d counters, the most it can have",
                       LOOPBACK_COUNTERS_MAX);
 }
 
@@ -516,14 +516,13 @@ static int explain_denial(int rc, const struct loopback_access *access)
 
     switch (rc) {
     case -EKEYREJECTED:
-        return hmreg_fail(rc,
-                          "the peer has no region with key %#" PRIx64 " that is enabled (any more)",
+        return hmreg_fail(rc, "the peer has no enabled region with key %#" PRIx64 ", or no longer",
                           access->key);
     case -EACCES:
-        return hmreg_fail(rc, "the peer's region grants no remote %s to us", verb);
+        return hmreg_fail(rc, "the peer's region does not grant remote %s", verb);
     case -EFAULT:
         return hmreg_fail(
-            rc, "the peer's region was not refreshed since its pages at %#" PRIx64 " came",
+            rc, "the peer's region was not refreshed since the pages at %#" PRIx64 " appeared",
             access->addr);
     default:
         return hmreg_fail(rc,

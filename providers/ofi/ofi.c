@@ -36,7 +36,7 @@ static bool has(const struct ofi *ofi, uint32_t version)
 static int refuse_unknown(const struct ofi *ofi, struct hmreg_reason *why, const char *what)
 {
     return hmreg_refuse(why, -EOPNOTSUPP, "fabric-unknown",
-                        "this hmreg does not know whether %s %s, and does not guess", ofi->name,
+                        "this hmreg does not know whether %s %s, and does not assume it", ofi->name,
                         what);
 }
 
@@ -57,8 +57,8 @@ static int can_dmabuf(const struct ofi *ofi, struct hmreg_reason *why)
                             FI_MAJOR(ofi->fabric->dmabuf), FI_MINOR(ofi->fabric->dmabuf));
     if (FI_VERSION_LT(ofi->api_version, OFI_DMABUF_VERSION))
         return hmreg_refuse(why, -EOPNOTSUPP, "api-version-too-old",
-                            "the domain is of fi_getinfo(FI_VERSION(%u, %u)); dmabufs need "
-                            "FI_VERSION(1, 20) or later: ask for that",
+                            "fi_getinfo() was called with FI_VERSION(%u, %u); dmabufs need "
+                            "FI_VERSION(1, 20) or later",
                             FI_MAJOR(ofi->api_version), FI_MINOR(ofi->api_version));
     return 0;
 }
@@ -68,14 +68,15 @@ static int can_mapped(const struct ofi *ofi, struct hmreg_reason *why)
     if (!ofi->fabric)
         return refuse_unknown(ofi, why, "moves bytes with the CPU, from inside the process,");
     if (!ofi->fabric->cpu)
-        return hmreg_refuse(why, -EOPNOTSUPP, "fabric-bypasses-cpu",
-                            "%s's device reads memory itself; it cannot use a CPU mapping of "
-                            "device memory",
-                            ofi->name);
+        return hmreg_refuse(
+            why, -EOPNOTSUPP, "fabric-bypasses-cpu",
+            "%s's device reads memory itself, so a CPU mapping of device memory is of no use to it",
+            ofi->name);
     return 0;
 }
 
-/* Does the loaded libfabric have this iface? A missing one would be an index beyond its tables. */
+/* Does the loaded libfabric have this iface? A missing iface would be an index beyond its tables.
+ */
 static bool knows_iface(enum hmreg_iface iface)
 {
     const int of_1_17 = FI_HMEM_SYNAPSEAI;
@@ -109,8 +110,8 @@ static int check_device(const struct provider_request *req, struct hmreg_reason 
         (req->path != HMREG_PATH_DMABUF && req->path != HMREG_PATH_PEERMEM))
         return 0;
     return hmreg_refuse(why, -EOPNOTSUPP, "libfabric-lacks-driver",
-                        "libfabric %u.%u is loaded, which names devices of the first driver of %s, "
-                        "and this is one of driver %u: use libfabric 1.18 or newer",
+                        "libfabric %u.%u is loaded; it can name only devices of the first driver "
+                        "of %s, but this device is of driver %u: use libfabric 1.18 or newer",
                         FI_MAJOR(loaded), FI_MINOR(loaded), hmreg_iface_name(req->iface),
                         req->driver);
 }
@@ -123,15 +124,16 @@ static int can_name(const struct ofi *ofi, enum hmreg_iface iface, int device,
     uint32_t loaded = fi_version();
 
     if (!knows_iface(iface))
-        return hmreg_refuse(why, -EOPNOTSUPP, "libfabric-lacks-iface",
-                            "libfabric %u.%u is loaded, which has no iface %d (FI_HMEM_*): use a "
-                            "newer one, or give a dmabuf of the memory and claim iface system",
-                            FI_MAJOR(loaded), FI_MINOR(loaded), (int)iface);
+        return hmreg_refuse(
+            why, -EOPNOTSUPP, "libfabric-lacks-iface",
+            "libfabric %u.%u is loaded; it has no iface %d (FI_HMEM_*): use a newer libfabric, or "
+            "pass a dmabuf of the memory and claim iface system",
+            FI_MAJOR(loaded), FI_MINOR(loaded), (int)iface);
     if (device < 0 && iface != HMREG_IFACE_SYSTEM && iface != HMREG_IFACE_CUDA &&
         names_device(ofi, iface))
         return hmreg_refuse(why, -EOPNOTSUPP, "device-unknown",
-                            "libfabric wants the device of %s memory, and the caller's claim names "
-                            "none: claim it, instead of HMREG_DEVICE_ANY",
+                            "libfabric needs the device of %s memory, but the caller's claim is "
+                            "HMREG_DEVICE_ANY: claim the device",
                             hmreg_iface_name(iface));
     return 0;
 }
@@ -149,17 +151,17 @@ static int can(void *self, enum hmreg_path path, enum hmreg_iface iface, int dev
         return rc;
     /* Without FI_HMEM libfabric ignores iface and treats a device address as a CPU address. */
     if (!ofi->hmem)
-        return hmreg_refuse(why, -EOPNOTSUPP, "no-fi-hmem",
-                            "the domain is without FI_HMEM, so %s takes no device memory: ask "
-                            "fi_getinfo() for it (FI_HMEM in caps, FI_MR_HMEM in mr_mode), which "
-                            "some providers grant",
-                            ofi->name);
+        return hmreg_refuse(
+            why, -EOPNOTSUPP, "no-fi-hmem",
+            "the domain is without FI_HMEM, so %s takes no device memory: request it from "
+            "fi_getinfo() (FI_HMEM in caps, FI_MR_HMEM in mr_mode); some providers grant it",
+            ofi->name);
     return can_name(ofi, iface, device, why);
 }
 
 /* ---- registering ------------------------------------------------------------------------ */
 
-/* True if another path would fail too: then the error is not a refusal of this path. */
+/* True if other paths would fail too: the error is then not a refusal of this path. */
 static bool is_of_request(const struct provider_request *req, int rc)
 {
     return (rc == -FI_ENOMEM && !provider_enomem_refuses(req)) || rc == -FI_ENOKEY ||
@@ -169,18 +171,18 @@ static bool is_of_request(const struct provider_request *req, int rc)
 static const char *remedy(enum hmreg_path path, int rc)
 {
     if (path == HMREG_PATH_PEERMEM && rc == -FI_ENOSYS)
-        return "; this libfabric is built without that runtime, or could not start it "
+        return "; this libfabric was built without this runtime, or could not start it "
                "(FI_LOG_LEVEL=warn says)";
     if (path == HMREG_PATH_PEERMEM && rc == -FI_EFAULT)
         return "; no peer-memory module (nvidia-peermem) took it, or BAR1 is full";
     if (path == HMREG_PATH_DMABUF && rc == -FI_ENOSYS)
-        return "; this libfabric is built without dmabufs or that runtime, or could not start it "
+        return "; this libfabric was built without dmabufs or this runtime, or could not start it "
                "(FI_LOG_LEVEL=warn says)";
     if (rc == -FI_ENOMEM)
-        return "; the memory's window for other devices (BAR1) is full, or the NIC has no more "
+        return "; the memory's window for other devices (BAR1) is full, or the NIC has no free "
                "regions";
     if (path == HMREG_PATH_DMABUF && (rc == -FI_EOPNOTSUPP || rc == -EPROTONOSUPPORT))
-        return "; the device's driver imports none";
+        return "; the device's driver imports no dmabufs";
     return "";
 }
 
@@ -198,8 +200,8 @@ static int check_address(const struct ofi *ofi, const struct provider_request *r
         (dmabuf_base(req) && req->iface != HMREG_IFACE_SYSTEM))
         return 0;
     return hmreg_refuse(why, -EOPNOTSUPP, "dmabuf-without-address",
-                        "%s exports a dmabuf again, by the address and iface of its memory: give "
-                        "base_addr, the address in this process, and claim the iface",
+                        "%s exports the dmabuf again, by the address and iface of its memory: set "
+                        "base_addr to the address in this process, and claim the iface",
                         ofi->name);
 }
 
@@ -226,11 +228,10 @@ static int registration_failed(const struct ofi *ofi, const struct provider_requ
         return ofi_check(ofi, rc, "fi_mr_regattr()");
     why->vendor_code = rc;
     if (rc == -FI_EINVAL && base_is_in_a_page(req))
-        return hmreg_refuse(
-            why, rc, "page-offset-differs",
-            "%s refused the dmabuf (EINVAL), whose base_addr, %p, is not a multiple "
-            "of the page size, %ld: give it one that is",
-            ofi->name, (void *)dmabuf_base(req), sysconf(_SC_PAGESIZE));
+        return hmreg_refuse(why, rc, "page-offset-differs",
+                            "%s refused the dmabuf (EINVAL): its base_addr, %p, is not a multiple "
+                            "of the page size, %ld; choose one that is",
+                            ofi->name, (void *)dmabuf_base(req), sysconf(_SC_PAGESIZE));
     return hmreg_refuse(why, rc, "fabric-refused", "%s: fi_mr_regattr() of %s memory failed: %s%s",
                         ofi->name, hmreg_iface_name(req->iface), fi_strerror(-rc),
                         remedy(req->path, rc));
@@ -249,10 +250,10 @@ static int probe_pages(const struct ofi *ofi, const struct provider_request *req
         if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) == 1 || errno != EFAULT)
             continue;
         why->vendor_code = EFAULT;
-        return hmreg_refuse(why, -EFAULT, "mapping-has-no-pages",
-                            "this memory can be mapped for loads and stores only, and %s would "
-                            "move it with %s",
-                            ofi->name, ofi->fabric->pinner);
+        return hmreg_refuse(
+            why, -EFAULT, "mapping-has-no-pages",
+            "this memory can be mapped for loads and stores only, but %s would move it with %s",
+            ofi->name, ofi->fabric->pinner);
     }
     return 0;
 }
@@ -424,7 +425,7 @@ static int unmap_raw(void *self, uint64_t key)
 static int can_data_direct(void *self, struct hmreg_reason *why)
 {
     return hmreg_refuse(why, -EOPNOTSUPP, "no-data-direct",
-                        "libfabric's provider %s imports dmabufs itself and cannot be asked for "
+                        "libfabric's provider %s imports dmabufs itself, so hmreg cannot choose "
                         "data direct: register through libibverbs",
                         ((const struct ofi *)self)->name);
 }
@@ -481,14 +482,14 @@ static int translate_mode(const struct fi_info *info, uint32_t *out)
     if (mode & FI_MR_COLLECTIVE)
         return hmreg_fail(-EOPNOTSUPP,
                           "info->domain_attr->mr_mode has FI_MR_COLLECTIVE, but hmreg registers no "
-                          "memory for collective operations (FI_COLLECTIVE): leave it out of the "
-                          "hints for fi_getinfo(), or open a domain for them beside this one");
+                          "memory for collective operations (FI_COLLECTIVE): remove it from the "
+                          "hints for fi_getinfo(), or open another domain for them");
     mode &= ~OFI_MR_XPU_DESC;
     if (mode & ~(uint32_t)MET_MODES)
-        return hmreg_fail(-EOPNOTSUPP,
-                          "info->domain_attr->mr_mode has %#x, which this layer does not know; it "
-                          "can meet %#x",
-                          mode & ~(uint32_t)MET_MODES, (unsigned)MET_MODES);
+        return hmreg_fail(
+            -EOPNOTSUPP,
+            "info->domain_attr->mr_mode has %#x, which this hmreg does not know; it supports %#x",
+            mode & ~(uint32_t)MET_MODES, (unsigned)MET_MODES);
     *out = mode;
     return 0;
 }
@@ -498,7 +499,8 @@ static int check_arguments(const struct fid_domain *domain, const struct fi_info
     if (!domain)
         return hmreg_fail(-EINVAL, "domain is NULL");
     if (domain->fid.fclass != FI_CLASS_DOMAIN)
-        return hmreg_fail(-EINVAL, "domain is no fid_domain: its class is %zu", domain->fid.fclass);
+        return hmreg_fail(-EINVAL, "domain is not a fid_domain: its class is %zu",
+                          domain->fid.fclass);
     if (!info)
         return hmreg_fail(-EINVAL, "info is NULL");
     if (!info->fabric_attr || !info->domain_attr)
@@ -553,11 +555,11 @@ static int check_async(bool async)
     uint32_t loaded = fi_version();
 
     if (async && FI_VERSION_GE(loaded, OFI_SYNC_VERSION))
-        return hmreg_fail(-EOPNOTSUPP,
-                          "config->flags has HMREG_OFI_ASYNC, but libfabric %u.%u is loaded: from "
-                          "2.0 on a region is registered when the call returns, and no event "
-                          "comes; open the domain without it",
-                          FI_MAJOR(loaded), FI_MINOR(loaded));
+        return hmreg_fail(
+            -EOPNOTSUPP,
+            "config->flags has HMREG_OFI_ASYNC, but libfabric %u.%u is loaded, whose registrations "
+            "complete without an event since 2.0: open the domain without the flag",
+            FI_MAJOR(loaded), FI_MINOR(loaded));
     return 0;
 }
 
@@ -646,7 +648,7 @@ int hmreg_domain_renew_ofi(struct hmreg_domain *domain, struct fid_domain *fid,
     int rc;
 
     if (!before)
-        return hmreg_fail(-EINVAL, "domain is NULL or no domain of libfabric");
+        return hmreg_fail(-EINVAL, "domain is NULL or not a libfabric domain");
     rc = hmreg_lib_check(before->lib);
     rc = rc ? rc : make(fid, info, before->async, &caps, &ofi);
     if (rc)
@@ -654,7 +656,7 @@ int hmreg_domain_renew_ofi(struct hmreg_domain *domain, struct fid_domain *fid,
     ofi->lib = before->lib;
     if (strcmp(ofi->name, before->name)) {
         rc =
-            hmreg_fail(-EINVAL, "info is of %s, and the domain was of %s", ofi->name, before->name);
+            hmreg_fail(-EINVAL, "info is of %s, but the domain was of %s", ofi->name, before->name);
         destroy(ofi);
         return rc;
     }

@@ -76,7 +76,7 @@ struct verbs {
     bool iwarp;
     bool odp;                    /* on-demand paging */
     uint32_t asked;              /* HMREG_VERBS_* of the domain's config */
-    uint32_t flags;              /* the same, and what follows of them on this device */
+    uint32_t flags;              /* the same, and its consequences here */
     reg_dmabuf_call *reg_dmabuf; /* NULL: libibverbs lacks it, or the device needs reg_ex */
     reg_ex_call *reg_ex;         /* NULL: libibverbs lacks it */
     struct direct direct;
@@ -121,8 +121,8 @@ static unsigned translate_access(const struct verbs *verbs, const struct provide
     /* iWARP delivers a read response as a write to the reader's buffer through its key. */
     if (verbs->iwarp && (wanted & HMREG_READ))
         access |= IBV_ACCESS_REMOTE_WRITE;
-    /* Every verbs atomic returns the old value, so it would let a peer read with a write right
-     * alone: granted only if the domain or the caller asks for it. */
+    /* Every verbs atomic returns the old value, so with a write right alone a peer could read:
+     * granted only if the domain or the caller requests it. */
     if (is_on(req->options.atomics, verbs->flags & HMREG_VERBS_ATOMICS) &&
         (wanted & HMREG_REMOTE_WRITE))
         access |= IBV_ACCESS_REMOTE_ATOMIC;
@@ -148,13 +148,13 @@ static int fail_nomem(const struct verbs *verbs, size_t len)
     getrlimit(RLIMIT_MEMLOCK, &limit);
     if (limit.rlim_cur != RLIM_INFINITY)
         snprintf(words, sizeof(words),
-                 "%" PRIu64 " bytes (raise it: ulimit -l unlimited, or memlock in "
-                 "/etc/security/limits.conf)",
+                 "%" PRIu64 " bytes (raise it: ulimit -l, or memlock in /etc/security/limits.conf)",
                  (uint64_t)limit.rlim_cur);
-    return hmreg_fail_vendor(-ENOMEM, "verbs", ENOMEM, hmreg_strerror(ENOMEM),
-                             "%zu bytes cannot be pinned: the limit of locked memory "
-                             "(RLIMIT_MEMLOCK, ulimit -l) is %s, the device's of regions is %d",
-                             len, words, verbs->max_mr);
+    return hmreg_fail_vendor(
+        -ENOMEM, "verbs", ENOMEM, hmreg_strerror(ENOMEM),
+        "%zu bytes cannot be pinned: the limit of locked memory (RLIMIT_MEMLOCK, ulimit -l) is %s, "
+        "the device's limit of regions is %d",
+        len, words, verbs->max_mr);
 }
 
 /* The kernel pins for writing with any of these. */
@@ -167,17 +167,17 @@ static const char *advice(int errnum)
 {
     switch (errnum) {
     case EFAULT:
-        return "its pages cannot be pinned: unmapped, read-only for access that writes, or a "
-               "device's without a driver for peer memory";
+        return "its pages cannot be pinned: they are unmapped, read-only for access that writes, "
+               "or a device's without a driver for peer memory";
     case EINVAL:
         return "the device does not support this access or length, or is full";
     case EAGAIN:
         return "the device is full, or busy";
     case EOPNOTSUPP:
-        return "the device does not support such registrations";
+        return "the device does not support this kind of registration";
     case EIO:
     case ENODEV:
-        return "the device failed, or is gone, or is full";
+        return "the device failed, is gone, or is full";
     default:
         return hmreg_strerror(errnum);
     }
@@ -216,8 +216,8 @@ static const char *dmabuf_advice(int errnum)
     case EPROTONOSUPPORT:
         return "its driver imports no dmabufs";
     case KERNEL_ENOTSUPP:
-        return "the memory's driver allows no path between the two devices: put them below one "
-               "PCI switch or root, or try another NIC";
+        return "the memory's driver allows no path between the two devices: put them below one PCI "
+               "switch or root, or use another NIC";
     default:
         return hmreg_strerror(errnum);
     }
@@ -244,21 +244,21 @@ static int refuse_direct(const struct verbs *verbs, int errnum, struct hmreg_rea
 static int refuse_peermem(const struct verbs *verbs, enum hmreg_iface iface, int errnum,
                           struct hmreg_reason *why)
 {
-    const char *words = "does it belong to the driver that is loaded?";
+    const char *words = "does it belong to the loaded driver?";
     int code = -errnum;
 
     if (errnum == ENOMEM) {
         words = NO_ROOM;
     } else if (errnum == EFAULT && iface == HMREG_IFACE_CUDA) {
-        words = "BAR1 is full, or the memory is not of the driver that is loaded";
+        words = "BAR1 is full, or the memory does not belong to the loaded driver";
         code = -ENOMEM;
     } else if (errnum == KERNEL_ENOTSUPP) {
-        words = "its driver has no pages that stay, as with MIG and vGPU; use dmabuf";
+        words = "its driver cannot keep its pages in place, as with MIG and vGPU; use dmabuf";
         code = -EOPNOTSUPP;
     }
     why->vendor_code = errnum;
     return hmreg_refuse(why, code, "peer-memory-refused",
-                        "%s did not register %s memory by its address (error %d), though the "
+                        "%s did not register %s memory by its address (error %d), although the "
                         "kernel has a client for peer memory: %s; dmesg may say more",
                         device_name(verbs), hmreg_iface_name(iface), errnum, words);
 }
@@ -296,7 +296,7 @@ static bool gone(void *self, int rc, char *why, size_t size)
     return device_folder_tells(&((struct verbs *)self)->folder, rc, why, size);
 }
 
-/* True if another path would fail too: then the error is not a refusal of this path. */
+/* True if other paths would fail too: the error is then not a refusal of this path. */
 static bool is_of_request(const struct provider_request *req, int errnum)
 {
     return (errnum == ENOMEM && !provider_enomem_refuses(req)) || errnum == EAGAIN ||
@@ -346,8 +346,8 @@ static uint64_t address_of(const struct provider_request *req)
     return req->options.set_iova ? req->options.iova : (uint64_t)(uintptr_t)req->iov[0].iov_base;
 }
 
-/* May a region begin where its dmabuf does? Yes if peers then reach at most the rest of the page in
- * which the range begins, as with an export of whole pages. */
+/* May a region begin where its dmabuf does? Yes if peers then reach at most the remaining bytes of
+ * the page in which the range begins, as with an export of whole pages. */
 static bool may_begin_before(const struct provider_request *req)
 {
     uint64_t offset = req->dmabuf->offset;
@@ -417,7 +417,7 @@ static int check_paging(const struct provider_request *req)
         return 0;
     return hmreg_fail(-EOPNOTSUPP,
                       "on_demand is %d (on), but this is device memory (%s), and verbs pages only "
-                      "host memory; accepted: 0 (default), 1 (off)",
+                      "host memory on demand; accepted: 0 (default), 1 (off)",
                       req->options.on_demand, hmreg_iface_name(req->iface));
 }
 
@@ -432,15 +432,15 @@ static int check_offset(const struct provider_request *req, struct hmreg_reason 
         return 0;
     if (req->options.set_iova)
         return hmreg_fail(-EINVAL,
-                          "iova is %#" PRIx64 ", %" PRIu64 " bytes into a page, and the memory "
-                          "begins %" PRIu64 " bytes into one; accepted are multiples of %" PRIu64
-                          " plus %" PRIu64,
+                          "iova is %#" PRIx64 ", %" PRIu64
+                          " bytes into a page, but the memory begins %" PRIu64
+                          " bytes into a page; accepted are multiples of %" PRIu64 " plus %" PRIu64,
                           addr, addr & (page - 1), memory & (page - 1), page, memory & (page - 1));
-    return hmreg_refuse(why, -EINVAL, "page-offset-differs",
-                        "the range begins %" PRIu64 " bytes into a page by its address, and "
-                        "%" PRIu64 " in the dmabuf: give the dmabuf a base_addr that is a "
-                        "multiple of %" PRIu64,
-                        addr & (page - 1), memory & (page - 1), page);
+    return hmreg_refuse(
+        why, -EINVAL, "page-offset-differs",
+        "the range begins %" PRIu64 " bytes into a page by its address, but %" PRIu64
+        " in the dmabuf: give the dmabuf a base_addr that is a multiple of %" PRIu64,
+        addr & (page - 1), memory & (page - 1), page);
 }
 
 /* Counts a region of this domain. The device may have fewer left, since others use it too. */
@@ -449,7 +449,7 @@ static int count_region(struct verbs *verbs)
     if (atomic_fetch_add(&verbs->live, 1) < verbs->max_mr || !verbs->max_mr)
         return 0;
     atomic_fetch_sub(&verbs->live, 1);
-    return hmreg_fail(-ENOMEM, "this domain has all %d regions that %s can have: close some",
+    return hmreg_fail(-ENOMEM, "this domain has all %d regions that %s supports: close some",
                       verbs->max_mr, device_name(verbs));
 }
 
@@ -502,9 +502,9 @@ static int dereg(void *self, struct hmreg_mr_keys *mr)
     if (errnum < 0) /* older convention: -1 and errno */
         errnum = errno ? errno : EIO;
     if (is_busy(verbs, errnum))
-        return hmreg_fail_vendor(-EBUSY, "verbs", errnum, hmreg_strerror(errnum),
-                                 "a memory window is bound to the region: close the region again "
-                                 "once the window is gone");
+        return hmreg_fail_vendor(
+            -EBUSY, "verbs", errnum, hmreg_strerror(errnum),
+            "a memory window is bound to the region: close it, then the region");
     atomic_fetch_sub(&verbs->live, 1);
     if (errnum)
         return hmreg_fail_vendor(-errnum, "verbs", errnum, hmreg_strerror(errnum),
@@ -561,7 +561,7 @@ static int ask_device(const struct verbs *verbs)
     return errno == EBADF ? 0 : errno ? errno : EIO;
 }
 
-/* Selects the call that imports dmabufs, the older where it works. 0, or the probe's errno. */
+/* Selects the call that imports dmabufs, the older one if it works. 0, or the probe's errno. */
 static int probe_dmabuf(struct verbs *verbs)
 {
     int errnum = verbs->reg_dmabuf ? ask_device(verbs) : ENOSYS;
@@ -581,9 +581,9 @@ static int can_dmabuf(const struct verbs *verbs, struct hmreg_reason *why)
     case 0:
         return 0;
     case ENOSYS:
-        return hmreg_refuse(why, -EOPNOTSUPP, "libibverbs-too-old",
-                            "the libibverbs that is loaded has no ibv_reg_dmabuf_mr(): use "
-                            "rdma-core 34 or newer");
+        return hmreg_refuse(
+            why, -EOPNOTSUPP, "libibverbs-too-old",
+            "the loaded libibverbs has no ibv_reg_dmabuf_mr(): use rdma-core 34 or newer");
     case EPROTONOSUPPORT:
         return hmreg_refuse(why, -EOPNOTSUPP, "kernel-too-old",
                             "this kernel imports no dmabufs for RDMA: use 5.12 or newer, or peer "
@@ -596,8 +596,8 @@ static int can_dmabuf(const struct verbs *verbs, struct hmreg_reason *why)
                             device_name(verbs));
     default:
         return hmreg_refuse(why, -errnum, "dmabuf-probe-failed",
-                            "%s did not say whether it imports dmabufs: probed without a "
-                            "descriptor, it answered %s",
+                            "%s did not report whether it imports dmabufs: to a probe without a "
+                            "descriptor it answered %s",
                             device_name(verbs), hmreg_strerror(errnum));
     }
 }
@@ -609,7 +609,7 @@ static int can(void *self, enum hmreg_path path, enum hmreg_iface iface, int dev
         return can_dmabuf(self, why);
     if (path == HMREG_PATH_MAPPED)
         return hmreg_refuse(why, -EOPNOTSUPP, "fabric-pins-pages",
-                            "the pages of a CPU mapping of device memory cannot be pinned, and "
+                            "the pages of a CPU mapping of device memory cannot be pinned, but "
                             "verbs registers by pinning");
     if (peers_serve("/sys", iface))
         return 0;
@@ -791,7 +791,7 @@ int hmreg_domain_renew_verbs(struct hmreg_domain *domain, struct ibv_pd *pd)
     int rc;
 
     if (!before)
-        return hmreg_fail(-EINVAL, "domain is NULL or no domain of libibverbs");
+        return hmreg_fail(-EINVAL, "domain is NULL or not a libibverbs domain");
     rc = hmreg_lib_check(before->windows.lib);
     if (!rc && !pd)
         rc = hmreg_fail(-EINVAL, "pd is NULL");

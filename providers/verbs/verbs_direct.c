@@ -16,7 +16,7 @@
 typedef int path_call(struct ibv_context *context, char *path, size_t size);
 typedef bool supported_call(struct ibv_device *device);
 
-/* Is this a NIC of mlx5? If libmlx5 is too old to tell, true. */
+/* Is this a NIC of mlx5? True if libmlx5 is too old to tell. */
 static bool is_mlx5(void *library, struct ibv_device *device)
 {
     supported_call *supported = (supported_call *)dlsym(library, "mlx5dv_is_supported");
@@ -59,17 +59,17 @@ int direct_refuse(const struct direct *direct, const char *nic, struct hmreg_rea
     switch (direct->state) {
     case DIRECT_NOT_MLX5:
         return hmreg_refuse(why, -EOPNOTSUPP, "no-data-direct",
-                            "%s is no NIC of mlx5, the only driver with data direct", nic);
+                            "%s is not an mlx5 NIC; only mlx5 has data direct", nic);
     case DIRECT_TOO_OLD:
-        return hmreg_refuse(why, -EOPNOTSUPP, "rdma-core-too-old",
-                            "the libmlx5 that is loaded has no mlx5dv_reg_dmabuf_mr(): use "
-                            "rdma-core 54 or newer");
+        return hmreg_refuse(
+            why, -EOPNOTSUPP, "rdma-core-too-old",
+            "the loaded libmlx5 has no mlx5dv_reg_dmabuf_mr(): use rdma-core 54 or newer");
     default:
-        return hmreg_refuse(why, -EOPNOTSUPP, "no-data-direct",
-                            "%s has no data direct (mlx5dv_get_data_direct_sysfs_path() says: "
-                            "%s): it needs a ConnectX-8 or later, its firmware's option, and a "
-                            "kernel with it (6.12)",
-                            nic, hmreg_strerror(direct->errnum));
+        return hmreg_refuse(
+            why, -EOPNOTSUPP, "no-data-direct",
+            "%s has no data direct (mlx5dv_get_data_direct_sysfs_path() says: %s): data direct "
+            "needs a ConnectX-8 or later, its firmware option, and Linux 6.12",
+            nic, hmreg_strerror(direct->errnum));
     }
 }
 

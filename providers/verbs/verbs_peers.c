@@ -76,11 +76,11 @@ const char *peers_remedy(enum hmreg_iface iface)
         return "load nvidia-peermem (modprobe nvidia-peermem; it needs MLNX_OFED's kernel "
                "modules), or use dmabuf";
     case HMREG_IFACE_ROCR:
-        return "AMD's amdgpu-dkms driver has one where MLNX_OFED was installed before it; or use "
+        return "AMD's amdgpu-dkms driver has a client if MLNX_OFED was installed before it; or use "
                "dmabuf";
     case HMREG_IFACE_ZE:
-        return "no driver offers it for this vendor's memory: use dmabuf";
+        return "no driver offers a client for this vendor's memory: use dmabuf";
     default:
-        return "load the one of its driver, if that has one, or use dmabuf";
+        return "load the driver's client, if it has one, or use dmabuf";
     }
 }

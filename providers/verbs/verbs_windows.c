@@ -149,10 +149,10 @@ static int check_subrange(const struct windows *windows, const struct provider_s
         return hmreg_fail(-EACCES, "mr: its domain was opened without HMREG_VERBS_MEMORY_WINDOWS, "
                                    "so no window can be bound to it");
     if (subrange->path == HMREG_PATH_DMABUF)
-        return hmreg_fail(-EOPNOTSUPP, "mr: the region is registered by a dmabuf, to which the "
-                                       "kernel binds no memory window");
+        return hmreg_fail(-EOPNOTSUPP, "mr: the region is registered by a dmabuf, and the kernel "
+                                       "binds no memory window to it");
     if (!is_of(windows, qp))
-        return hmreg_fail(-EINVAL, "qp is of another protection domain than mr");
+        return hmreg_fail(-EINVAL, "qp belongs to another protection domain than mr");
     return 0;
 }
 

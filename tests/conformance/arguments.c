@@ -282,7 +282,7 @@ REFUSED_CASE(regattr__wrong_attribute__refused)
     bad.claim_kind = HMREG_MEM_MANAGED;
     for (int iface = HMREG_IFACE_COUNT; iface <= HMREG_IFACE_MAX; iface++) {
         bad.iface = (enum hmreg_iface)iface;
-        assert_fails(hmreg_mr_regattr(domain, &bad, 0, mr), -EINVAL, "it is device, or 0");
+        assert_fails(hmreg_mr_regattr(domain, &bad, 0, mr), -EINVAL, "it must be device, or 0");
     }
     bad.claim_kind = HMREG_MEM_HOST;
     bad.claim_iface = 1;
@@ -416,7 +416,7 @@ CASE(domain_open__wrong_config__refused)
     WRONG(order[0], HMREG_PATH_SYSTEM, -EINVAL, "config->order[0] is 1");
     WRONG(order[0], HMREG_PATH_COUNT, -EINVAL, "config->order[0] is 5");
     WRONG(order[0], (enum hmreg_path) - 1, -EINVAL, "config->order[0] is -1");
-    WRONG(order[1], HMREG_PATH_DMABUF, -EINVAL, "config->order[1] comes after its end");
+    WRONG(order[1], HMREG_PATH_DMABUF, -EINVAL, "config->order[1] is set after the list's end");
 #undef WRONG
     bad = good;
     bad.order[0] = bad.order[2] = HMREG_PATH_MAPPED;

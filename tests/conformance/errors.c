@@ -611,7 +611,7 @@ TEST(write__domain_of_the_peer_is_closed__ehostunreach)
     assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, NULL, &domain));
     assert_ok(hmreg_mr_reg(domain, plain, 8, HMREG_REMOTE_READ, 0, 7, 0, &mr, NULL));
     remote = fixture_peer(&fixture, mr);
-    assert_fails(peer_put(remote, 0, 'x'), -EACCES, "grants no remote write");
+    assert_fails(peer_put(remote, 0, 'x'), -EACCES, "does not grant remote write");
     assert_ok(hmreg_mr_close(mr));
     assert_ok(hmreg_domain_close(domain));
     assert_fails(peer_put(remote, 0, 'x'), -EHOSTUNREACH, "closed");

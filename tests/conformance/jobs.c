@@ -27,7 +27,7 @@ static void check_borders(struct suite_fixture *fixture, struct hmreg_mr *mr,
     assert_int_equal(info.segments, PIECES);
     for (uint64_t border = PIECE; border < info.len; border += PIECE) {
         assert_fails(hmreg_remote_addr(remote, border - 3, 10, &addr, &key), -EXDEV,
-                     "runs over two segments");
+                     "crosses the border of two segments");
         suite_put(fixture, remote, border - 3, 3, base + border - 3);
         suite_put(fixture, remote, border, 7, base + border);
         suite_get(fixture, remote, border - 3, 3, base + border - 3);

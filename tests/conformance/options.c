@@ -75,11 +75,11 @@ CASE(on_demand__each_value__done_or_refused)
 
     begin(fixture, BEFORE_PAGE, &wanted);
     wanted.attr.on_demand = HMREG_CHOICE_OFF;
-    mr = reg(fixture, &wanted, "on_demand is 1 (off), which");
+    mr = reg(fixture, &wanted, "on_demand is 1 (off), but");
     if (mr)
         suite_reach(fixture, mr, 5, 7, fixture->memory + BEFORE_PAGE + 5);
     wanted.attr.on_demand = HMREG_CHOICE_ON;
-    mr = reg(fixture, &wanted, "on_demand is 2 (on), which");
+    mr = reg(fixture, &wanted, "on_demand is 2 (on), but");
     if (mr)
         suite_reach(fixture, mr, 5, 7, fixture->memory + BEFORE_PAGE + 5);
 }

@@ -83,7 +83,8 @@ TEST(query__each_kind__described)
             assert_memory_equal(&info.pci, &device.pci, sizeof(info.pci));
         }
         if (gpu_kinds[k] != HMREG_MEM_HOST_PINNED) /* what follows may be the system's */
-            assert_fails(hmreg_query(lib, memory + 1, LEN, &info), -ERANGE, "leaves");
+            assert_fails(hmreg_query(lib, memory + 1, LEN, &info), -ERANGE,
+                         "beyond its allocation");
         assert_ok(hmreg_query(lib, &info, sizeof(info), &info));
         assert_int_equal(info.iface, HMREG_IFACE_SYSTEM);
         gpu.free(addr, gpu_kinds[k]);

@@ -144,7 +144,8 @@ TEST(identity__merged_and_split__others)
         assert_int_equal(high, low + MIB);
         seen[i] = gpu_identity(self, low, MIB);
         seen[i + 1] = gpu_identity(self, high, MIB);
-        assert_fails(gpu.ops->identity(self, low, 2 * MIB, &found), -ERANGE, "leaves");
+        assert_fails(gpu.ops->identity(self, low, 2 * MIB, &found), -ERANGE,
+                     "beyond its allocation");
         gpu.free(low, HMREG_MEM_DEVICE);
         gpu.free(high, HMREG_MEM_DEVICE);
         if (i)

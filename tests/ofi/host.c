@@ -173,7 +173,7 @@ TEST(reg__file_shorter_than_its_mapping__as_the_fabric_pins)
     if (rc) {
         print_message("%s\n", hmreg_last_error()->text);
         assert_int_equal(rc, -EFAULT);
-        assert_non_null(strstr(hmreg_last_error()->text, "beyond the end of the file"));
+        assert_non_null(strstr(hmreg_last_error()->text, "beyond the end of the mapped file"));
     }
     hmreg_mr_put(mr);
     fixture_close(&fixture);

@@ -177,7 +177,7 @@ TEST(run__scripts_of_scripts__judged_by_the_last_interpreter)
     assert_int_equal(tool.status, 0);
     assert_says(tool.out, " word\n");
     wrap(path, folder, 5);
-    expect_refusal(path, 126, "Linux executes no more of them");
+    expect_refusal(path, 126, "Linux executes no longer chain");
     unwrap(folder, 6);
 }
 

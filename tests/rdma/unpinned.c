@@ -109,7 +109,7 @@ TEST(reg__shared_file_mapped_read_only__as_the_kernel_pins)
     fd = make_file(page);
     memory = map(page, PROT_READ, MAP_SHARED, fd);
     if (major < 6 || (major == 6 && minor < 2))
-        assert_refused(memory, page, HMREG_SEND, memory, "a kernel before 6.2");
+        assert_refused(memory, page, HMREG_SEND, memory, "before Linux 6.2");
     else
         assert_registered(memory, page, HMREG_SEND);
     munmap(memory, page);
@@ -129,9 +129,9 @@ TEST(reg__file_shorter_than_its_mapping__its_end)
     fd = make_file(2 * page);
     memory = map(4 * page, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
     assert_refused(memory + 5, 4 * page - 5, HMREG_RECV, memory + 2 * page,
-                   "beyond the end of the file");
+                   "beyond the end of the mapped file");
     assert_refused(memory + 5, 4 * page - 5, HMREG_SEND, memory + 2 * page,
-                   "beyond the end of the file");
+                   "beyond the end of the mapped file");
     assert_int_equal(ftruncate(fd, (off_t)(4 * page)), 0);
     assert_registered(memory + 5, 4 * page - 5, HMREG_RECV);
     munmap(memory, 4 * page);

@@ -113,7 +113,7 @@ static void fork_often(bool *well)
         pid_t child = fork();
 
         if (child == 0)
-            _exit(open_and_close("a parent of this process ") ? 0 : 1);
+            _exit(open_and_close(" parent") ? 0 : 1);
         *well = ends_well(child) && *well;
     }
 }

@@ -302,8 +302,8 @@ TEST(ways__usual_nic__plain_moves_bytes_and_pcie_only_registers)
     doctor_begin();
     described = doctor_document(&status);
     assert_way(described, "plain", "proven", "written, read back");
-    assert_way(described, "pcie", "failed", "the RMA write: the completion says");
-    assert_way(described, "data-direct", "refused", "data-direct: mlx5_0 is no NIC of mlx5");
+    assert_way(described, "pcie", "failed", "the RMA write: the completion reports");
+    assert_way(described, "data-direct", "refused", "data-direct: mlx5_0 is not an mlx5 NIC");
     assert_way(described, "data-direct-pcie", "refused", "data-direct-pcie: mlx5_0");
     assert_string_equal(words_at(pair_of(described, "mlx5_0", "cuda 0"), "proof/way"), "plain");
     assert_null(doctor_finding(described, "other-way-works"));
@@ -472,7 +472,7 @@ static const struct {
     {"dmabuf-import-failed", 2, "", attach_refused, "error 524"},
     {"dmabuf-import-failed", 2, "", window_full, "(BAR1) is full"},
     {"kernel-option-off", 2, "refuse", option_off, "CONFIG_PCI_P2PDMA"},
-    {"loopback-failed", 2, "error", NULL, ": the RMA write: the completion says: remote"},
+    {"loopback-failed", 2, "error", NULL, ": the RMA write: the completion reports: remote"},
     {"loopback-failed", 2, "crash", NULL, "mlx5_0, mlx5_1 crashed with signal 9 (Killed)"},
     {"loopback-wrong-bytes", 2, "flip", NULL, "after the RMA write: byte 4711 of 65536"},
     {"loopback-untried", 1, "no-qp", NULL,
@@ -481,12 +481,12 @@ static const struct {
     {"no-port", 2, "down", NULL, "No port is active on mlx5_0, mlx5_1."},
     {"nic-not-opened", 2, "closed", NULL, "could not be opened: Permission denied"},
     {"mr-count-low", 1, "few", NULL, "mlx5_0, mlx5_1 can have 100 regions"},
-    {"mr-size-low", 1, "small", NULL, "regions of up to 1 MiB"},
+    {"mr-size-low", 1, "small", NULL, "its regions have up to 1 MiB"},
     {"bar-small", 1, NULL, small_window, "cuda 0: its BAR covers 256 MiB of its 16 GiB of memory"},
     {"gpu-no-driver", 1, NULL, unbound_gpu, "AMD GPU 0001:91:00.0: bound to no driver; rocr"},
     {"gpu-no-node", 1, NULL, gpu_without_files,
      "/dev/kfd is missing, /dev/dri/renderD* is missing"},
-    {"gpu-no-runtime", 1, NULL, gpu_without_runtime, "AMD GPU 0001:91:00.0: its driver is there"},
+    {"gpu-no-runtime", 1, NULL, gpu_without_runtime, "AMD GPU 0001:91:00.0: its driver is loaded"},
     {"nic-no-node", 2, NULL, nic_without_file, "mlx5_1: the file /dev/infiniband/uverbs"},
     {"port-down", 1, NULL, port_down, "No port is active on mlx5_1."},
     {"far-nic", 1, NULL, far_nic, "(SYS) from cuda 1."},
@@ -495,7 +495,7 @@ static const struct {
     {"memlock-low", 1, NULL, low_memlock,
      "ulimit -l is 8 MiB; with 2 RDMA devices, registrations larger than 4 MiB fail"},
     {"numa-balancing", 1, NULL, numa_balancing, "2 NUMA nodes"},
-    {"huge-pages-off", 0, NULL, no_huge_pages, "none are reserved"},
+    {"huge-pages-off", 0, NULL, no_huge_pages, "no huge pages are reserved"},
     {"container", 0, NULL, a_container, "container"},
 };
 #define STATES (sizeof(states) / sizeof(states[0]))
@@ -602,7 +602,7 @@ TEST(versions_differ__driver_mismatch)
     described = doctor_examined("--no-proof", &status);
     found = doctor_finding(described, "driver-mismatch");
     assert_non_null(found);
-    assert_says(words_at(found, "text"), "of version 550.54.15, libcuda of 535.1.2.");
+    assert_says(words_at(found, "text"), "has version 550.54.15, libcuda has 535.1.2.");
 }
 
 /* A container's filter: refuses the call and the device file's ioctl. */
@@ -700,7 +700,7 @@ TEST(explain__nearly_a_code_or_part_of_one__lists_those_near)
     struct tool tool = tool_run("doctor", "--explain", "memlok-low");
 
     assert_int_equal(tool.status, 3);
-    assert_says(tool.err, "--explain memlok-low: no such code; near are:");
+    assert_says(tool.err, "--explain memlok-low: no such code; similar codes are:");
     assert_says(tool.out, "memlock-low");
     assert_silent(tool.out, "no-device");
     tool = tool_run("doctor", "--explain", "memlock");
@@ -720,7 +720,7 @@ TEST(wrong_option_or_full_disk__status_3)
                 "--compare, --serve, --peer, --secret, --brief, --openmetrics, --verbose, --json");
     tool = tool_run("doctor", "--explain", "list", "--json");
     assert_int_equal(tool.status, 3);
-    assert_says(tool.err, "--explain, --json, --brief, --openmetrics: one of them is accepted");
+    assert_says(tool.err, "only one of --explain, --json, --brief, --openmetrics is accepted");
     assert_string_equal(tool.out, "");
     snprintf(command, sizeof(command), "'%s' doctor --explain list >/dev/full 2>&1",
              getenv("HMREG_TOOL"));

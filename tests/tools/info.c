@@ -158,9 +158,9 @@ TEST(text__has_every_section)
                                            "\nDevices\n",
                                            "\nFabric libraries\n",
                                            "\nFabrics\n",
-                                           "\nMemory each fabric can register, by path\n",
+                                           "\nMemory that each fabric can register, by path\n",
                                            "\nLimits\n",
-                                           "\nEnvironment that is honoured\n"};
+                                           "\nEnvironment variables that hmreg reads\n"};
     struct tool tool = tool_run("info");
 
     assert_int_equal(tool.status, 0);

@@ -52,7 +52,7 @@ TEST(secret__that_others_may_read__refused)
     assert_int_equal(read.size, secret.size);
     unlink(secret_file);
     assert_says(peer_secret_read(secret_file, &read), "No such file");
-    assert_says(peer_secret_read("/dev/zero", &read), "no regular file");
+    assert_says(peer_secret_read("/dev/zero", &read), "not a regular file");
 }
 
 TEST(mac__is_that_of_rfc_4231)
@@ -248,8 +248,8 @@ TEST(serve__wrong_secret__turned_away)
 
     begin();
     assert_int_equal(peer_link_open(&link, "127.0.0.1", server.port, &other), -1);
-    assert_string_equal(link.why.text, "it refused this secret");
-    server_says("turned away: it does not know the secret (1 so far)");
+    assert_string_equal(link.why.text, "the other node refused this secret");
+    server_says("refused: it does not know the secret (1 so far)");
     serves();
     end();
 }
@@ -308,7 +308,7 @@ TEST(serve__stranger_that_says_nothing__has_seconds)
 {
     begin();
     is_closed(stranger());
-    server_says("turned away: it proved no secret in time");
+    server_says("refused: it did not prove the secret in time");
     end();
 }
 
@@ -410,8 +410,8 @@ static const struct {
 } states[] = {
     {"peer-unreachable", PEER(", 'error': 'no', 'fault': 'no-route'") "[]}",
      "b, port 1: no: no host"},
-    {"peer-unreachable", PEER(", 'error': 'no', 'fault': 'refused'") "[]}", "nothing listens"},
-    {"peer-no-pair", PEER("") "[]}", "No fabric here has one of its kind on b."},
+    {"peer-unreachable", PEER(", 'error': 'no', 'fault': 'refused'") "[]}", "no process listens"},
+    {"peer-no-pair", PEER("") "[]}", "No fabric here has a counterpart of the same kind on b."},
     {"peer-port-down", PAIR("", "'failed', 'fault': 'port-down', 'text': 'why'"),
      "m0 with b's m1: why."},
     {"peer-no-route", MEMORY("'failed', 'fault': 'no-route'"),
@@ -558,7 +558,7 @@ TEST(peer__that_does_not_know_the_secret__not_trusted)
     uint8_t greeting[WIRE_GREETING] = WIRE_MAGIC;
 
     asks("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n", 45, "no hmreg doctor --serve");
-    asks(greeting, sizeof(greeting), "its secret is another");
+    asks(greeting, sizeof(greeting), "the other node has another secret");
 }
 
 TEST(options__that_do_not_go_together__refused)

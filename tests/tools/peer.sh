@@ -92,7 +92,7 @@ if [[ ${1-} == inside ]]; then
     wait "${servers[0]}" 2>/dev/null
     servers=("${servers[@]:1}")
     check peer__nobody_serves__named asked 2 '.findings[0].code == "peer-unreachable" and
-        (.findings[0].text | contains("nothing listens"))' 1
+        (.findings[0].text | contains("no process listens"))' 1
 elif ! command -v jq >/dev/null; then
     skip peer__hosts "jq is not installed"
 elif ! why=$("${own[@]}" bash -c 'ip link add br0 type bridge && mount -t tmpfs none /run' 2>&1); then

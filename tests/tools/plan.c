@@ -70,7 +70,7 @@ TEST(text__what_is_not_cached_has_a_note)
     assert_says(tool.out, "loopback");
     assert_says(tool.out, "1 PiB");
     assert_says(tool.out, "up to "); /* what a cache holds */
-    assert_says(tool.out, "the range must fit as one region");
+    assert_says(tool.out, "the range must be one region");
     assert_says(tool.out, "[1] a cache holds at most");
 }
 

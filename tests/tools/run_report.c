@@ -86,7 +86,7 @@ TEST(rows__for_which_there_was_no_room__each_count_is_at_least_so_much)
         const char *text = printed(kinds[i]);
 
         assert_says(text, "at least 4 registrations of 8 KiB");
-        assert_says(text, "The trace file was full: each count is at least");
+        assert_says(text, "The trace file was full: each count is a");
         assert_says(text, "by program, at least 2 times: EFAULT");
         assert_says(text, "never deregistered: at least 1 region");
         assert_says(text, "freed while registered: at least 1 range");
@@ -100,7 +100,8 @@ TEST(rereg__without_the_driver__says_so)
 {
     struct record_key key = {.call = RECORD_REREG_MR, .error = EOPNOTSUPP};
 
-    assert_string_equal(failure_of(&key).text, "This driver has no rereg.");
+    assert_string_equal(failure_of(&key).text,
+                        "This driver does not support re-registration (rereg).");
     assert_null(failure_of(&key).finding);
     key.call = RECORD_REG_DMABUF_MR;
     assert_string_equal(failure_of(&key).finding, "nic-imports-no-dmabuf");

@@ -496,7 +496,7 @@ static void assert_shows_nothing(pid_t pid)
     struct tool tool = text_of(pid);
 
     assert_int_equal(tool.status, 1);
-    assert_says(tool.out, "shows no counters");
+    assert_says(tool.out, "publishes no counters");
     assert_says(tool.out, "HMREG_STATS=off");
 }
 

@@ -197,7 +197,7 @@ TEST(process_with_pages_that_change__limited_number_and_memory)
     assert_in_range(caches_in(document), 0, STATS_ONE_CACHES);
     assert_int_equal(number_at(document, "left_out"), 1);
     assert_int_equal(tool.status, 0);
-    assert_says(tool.out, "1 processes were not read, or not wholly");
+    assert_says(tool.out, "1 processes were not read, or only partly");
 }
 
 TEST(many_processes_with_full_pages__limited_memory_and_output)
@@ -215,7 +215,7 @@ TEST(many_processes_with_full_pages__limited_memory_and_output)
         end(targets[i]);
     document = tool_keep(json_loads(tool.out, 0, NULL));
     assert_non_null(document);
-    assert_says(tool.out, "more caches than are read");
+    assert_says(tool.out, "more caches than one reading");
     assert_in_range(caches_in(document), 1, STATS_ALL_CACHES);
     assert_true(number_at(document, "left_out") >= MANY);
 }

@@ -123,7 +123,7 @@ TEST(page__of_another_format__names_both)
 {
     fill(&page);
     page.header.version = STATS_PAGE_VERSION + 1;
-    assert_bad("use the command of the process's hmreg, 7.8.9");
+    assert_bad("use the command of the process's own hmreg, 7.8.9");
     fill(&page);
     page.header.size += 128;
     assert_bad("its format is 3 with ");
@@ -134,7 +134,7 @@ TEST(page__of_something_else__refused)
     fill(&page);
     page.header.magic++;
     assert_int_equal(read_page(&page, sizeof(page), SEALS), VIEW_NONE);
-    assert_says(why, "does not begin as hmreg's");
+    assert_says(why, "does not begin like hmreg's");
     memset(&page, 0, sizeof(page));
     assert_int_equal(read_page(&page, sizeof(page), SEALS), VIEW_NONE);
 }
@@ -164,7 +164,7 @@ TEST(file__that_is_no_memory_file__refused)
     int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
     assert_int_equal(view_read(fd, getpid(), INT64_MAX, &view, why), VIEW_NONE);
-    assert_says(why, "no memory file");
+    assert_says(why, "not a memory file");
     close(fd);
 }
 
@@ -309,7 +309,7 @@ TEST(command__file_of_the_name_that_is_no_librarys__is_not_shown)
     fill(&page);
     tool = command_on(&page, sizeof(page), F_SEAL_GROW);
     assert_int_equal(tool.status, 1);
-    assert_says(tool.out, "shows no counters");
+    assert_says(tool.out, "publishes no counters");
 }
 
 TEST(command__page_that_is_full__says_what_is_missing)

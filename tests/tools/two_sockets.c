@@ -189,7 +189,7 @@ TEST(plan__longer_than_the_device__says_so)
     struct tool tool = tool_run("plan", "--iface", "cuda", "-p", "loopback", "500G");
 
     assert_says(tool.out, "Memory: cuda 0, 16 GiB in all");
-    assert_says(tool.out, "cuda 0 has 16 GiB: no range of it is longer.");
+    assert_says(tool.out, "cuda 0 has 16 GiB, so no longer range is possible.");
 }
 
 TEST_MAIN()

@@ -206,7 +206,7 @@ TEST(hit__claim_of_another_iface_or_device__inval)
     asked.attr.iface = HMREG_IFACE_CUDA;
     assert_false(hits(&asked.attr));
     assert_fails(hmreg_mr_get_attr(fixture.domain, &asked.attr, 0, &mr), -EINVAL,
-                 "the caller says cuda, the memory is system");
+                 "the caller claims cuda, the memory is system");
     asked.attr.iface = HMREG_IFACE_SYSTEM;
     for (int claim = HMREG_CLAIM_CHECKED; claim <= HMREG_CLAIM_TRUSTED; claim++) {
         asked.attr.claim_iface = claim;
@@ -235,7 +235,7 @@ TEST(hit__claim_of_a_device__as_quick_and_checked)
     asked.attr.device = 0;
     assert_false(hits(&asked.attr));
     assert_fails(hmreg_mr_get_attr(fixture.domain, &asked.attr, 0, &mr), -EINVAL,
-                 "the caller says 0, the memory is on 1");
+                 "the caller claims 0, the memory is on 1");
     assert_null(mr);
 }
 

@@ -198,11 +198,11 @@ TEST(trusted__incomplete_or_contradictory__refused)
         {-EINVAL, "device is HMREG_DEVICE_ANY", 0},
         {-EINVAL, "device is 2; cuda has 2 devices", 0},
         {-EINVAL, "claim_base and claim_len are 0", 0},
-        {-EINVAL, "both are set, or neither", 0},
+        {-EINVAL, "set both or neither", 0},
         {-EINVAL, "wraps around", 0},
         {-EINVAL, "claim_kind is 4", 0},
-        {-EINVAL, "claim_kind is host; for cuda it is device, pinned host or managed", 0},
-        {-EINVAL, "claim_kind is device; for system it is host", 0},
+        {-EINVAL, "claim_kind is host; for cuda it must be device, pinned host or managed", 0},
+        {-EINVAL, "claim_kind is device; for system it must be host", 0},
         {-EINVAL, "claim_identity is set", 0},
         {-ERANGE, "not within the claimed allocation", 0},
         {-ERANGE, "not within the claimed allocation", 0},
@@ -293,10 +293,10 @@ TEST(foreign__address_of_a_vendors_memory__inval)
     begin_dmabuf(&claim, &dmabuf);
     claim.attr.iface = HMREG_IFACE_SYNAPSEAI;
     assert_reg_fails(reg(&claim, HMREG_REG_DMABUF, &mr), mr, -EINVAL,
-                     "the caller says synapseai, the memory's is cuda");
+                     "the caller claims synapseai, the memory has cuda");
     claim.attr.claim_iface = HMREG_CLAIM_CHECKED;
     assert_reg_fails(reg(&claim, HMREG_REG_DMABUF, &mr), mr, -EINVAL,
-                     "the caller says synapseai, the memory is cuda");
+                     "the caller claims synapseai, the memory is cuda");
     close(dmabuf.fd);
 }
 
@@ -381,10 +381,10 @@ TEST(foreign__explained_without_a_path__none)
     assert_int_equal(why.device, HMREG_DEVICE_ANY);
     before = why;
     assert_fails(hmreg_domain_explain(fixture.domain, HMREG_IFACE_NEURON, -2, &why), -ENODEV,
-                 "device is -2; it is 0 or more, or HMREG_DEVICE_ANY");
+                 "device is -2; it must be 0 or more, or HMREG_DEVICE_ANY");
     assert_fails(
         hmreg_domain_explain(fixture.domain, (enum hmreg_iface)(HMREG_IFACE_MAX + 1), 0, &why),
-        -EINVAL, "iface is 16; accepted are 0 (system) to 3 (cuda, rocr, ze), and up to 15 of");
+        -EINVAL, "iface is 16; accepted are 0 (system) to 3 (cuda, rocr, ze), and up to 15 for");
     assert_memory_equal(&why, &before, sizeof(why));
 }
 
@@ -407,14 +407,14 @@ TEST(debug__each_wrong_field__fails_and_names_it)
     static const struct {
         const char *words[2];
     } expected[] = {
-        {{"iface: the caller says ze, the memory's is cuda", "claim about the 64 bytes"}},
-        {{"device: the caller says 0, the memory's is 1", ""}},
-        {{"claim_kind: the caller says managed, the memory's is device", ""}},
-        {{"claim_base: the caller says", ""}},
-        {{"claim_len: the caller says 4096, the memory's is 196608", ""}},
-        {{"iface: the caller says cuda, the memory's is system", ""}},
-        {{"iface: the caller says system, the memory's is rocr", ""}},
-        {{"the CPU's address: the caller says 0x", ", the memory's is 0x"}},
+        {{"iface: the caller claims ze, the memory has cuda", "claim about the 64 bytes"}},
+        {{"device: the caller claims 0, the memory has 1", ""}},
+        {{"claim_kind: the caller claims managed, the memory has device", ""}},
+        {{"claim_base: the caller claims", ""}},
+        {{"claim_len: the caller claims 4096, the memory has 196608", ""}},
+        {{"iface: the caller claims cuda, the memory has system", ""}},
+        {{"iface: the caller claims system, the memory has rocr", ""}},
+        {{"the CPU's address: the caller claims 0x", ", the memory has 0x"}},
     };
 
     open_debugging("claims");
@@ -425,7 +425,7 @@ TEST(debug__each_wrong_field__fails_and_names_it)
     claims[0].attr.iface = HMREG_IFACE_ZE;
     claims[1].attr.device = 0;
     claims[2].attr.claim_kind = HMREG_MEM_MANAGED;
-    snprintf(bases, sizeof(bases), "says %#" PRIx64 ", the memory's is %#" PRIx64,
+    snprintf(bases, sizeof(bases), "claims %#" PRIx64 ", the memory has %#" PRIx64,
              claims[3].attr.claim_base + 16, claims[3].attr.claim_base);
     claims[3].attr.claim_base += 16;
     claims[3].attr.claim_len -= 16;

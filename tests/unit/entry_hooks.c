@@ -180,7 +180,7 @@ TEST(hook__branch_to_a_store__refused)
 {
     struct made made = make_branching((const uint8_t[]){0x48, 0x89, 0x7c, 0x24, 0xf8, 0xc3});
 
-    check_refused(&made, "no instruction at its beginning");
+    check_refused(&made, "it begins with an instruction that cannot");
 }
 
 TEST(hook__instruction_across_words__replaced_in_steps)
@@ -229,7 +229,7 @@ TEST(hook__filler_that_may_be_executed__is_no_pad)
         bytes[cases[i].at] = cases[i].byte;
         struct made made = make_at(bytes, sizeof(bytes), NO_FILLER, cases[i].place);
 
-        check_refused(&made, "no instruction at its beginning");
+        check_refused(&made, "it begins with an instruction that cannot");
     }
 }
 
@@ -336,7 +336,7 @@ TEST(hook__instruction_relative_to_itself__refused)
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         struct made made = MAKE(NO_FILLER, WORD(words[i]), SEVEN);
 
-        check_refused(&made, "depends on its address");
+        check_refused(&made, "depends on its own address");
     }
 }
 

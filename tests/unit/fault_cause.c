@@ -160,9 +160,9 @@ TEST(cause__shared_and_read_only__of_kernels_before_6_2)
     assert_int_equal(ftruncate(fd, (off_t)page), 0);
     memory = map(page, PROT_READ, MAP_SHARED, fd);
     fake.release = "6.1.0-56-amd64";
-    assert_cause(memory, page, false, memory, "a kernel before 6.2");
+    assert_cause(memory, page, false, memory, "before Linux 6.2");
     fake.release = "5.10.0";
-    assert_cause(memory, page, false, memory, "a kernel before 6.2");
+    assert_cause(memory, page, false, memory, "before Linux 6.2");
     fake.release = "6.2.0-rc1";
     assert_none(memory, page, false);
     fake.release = "6.12.0";
@@ -263,16 +263,18 @@ TEST(cause__file_shorter_than_its_mapping__its_end)
     begin();
     assert_int_equal(ftruncate(fd, (off_t)(2 * page - 5)), 0);
     memory = map(4 * page, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
-    assert_cause(memory + 3, 4 * page - 3, true, memory + 2 * page, "beyond the end of the file");
-    assert_cause(memory + 3 * page, page, true, memory + 3 * page, "beyond the end of the file");
+    assert_cause(memory + 3, 4 * page - 3, true, memory + 2 * page,
+                 "beyond the end of the mapped file");
+    assert_cause(memory + 3 * page, page, true, memory + 3 * page,
+                 "beyond the end of the mapped file");
     assert_none(memory, 2 * page, true);
     munmap(memory, 4 * page);
     memory = mmap(NULL, 4 * page, PROT_READ, MAP_PRIVATE, fd, (off_t)page);
-    assert_cause(memory, 2 * page, false, memory + page, "beyond the end of the file");
+    assert_cause(memory, 2 * page, false, memory + page, "beyond the end of the mapped file");
     munmap(memory, 4 * page);
     assert_int_equal(ftruncate(fd, 0), 0);
     memory = map(page, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
-    assert_cause(memory, 1, true, memory, "of 0 bytes: extend it");
+    assert_cause(memory, 1, true, memory, "which has 0 bytes: extend it");
     close(fd);
     assert_none(memory, 1, true); /* nothing tells its length any more */
     munmap(memory, page);
@@ -289,7 +291,7 @@ TEST(cause__file_by_its_name_alone__its_end)
     assert_int_equal(ftruncate(fd, (off_t)page), 0);
     memory = map(2 * page, PROT_READ, MAP_PRIVATE, fd);
     close(fd);
-    assert_cause(memory, 2 * page, false, memory + page, "beyond the end of the file");
+    assert_cause(memory, 2 * page, false, memory + page, "beyond the end of the mapped file");
     unlink(name);
     snprintf(deleted, sizeof(deleted), "%s (deleted)", name); /* as the list has it now */
     other = __real_open(deleted, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -388,7 +390,7 @@ TEST(cause__no_huge_page__its_size)
     assert_cause(memory + huge + 5, page, true, memory + huge,
                  "no huge page of 2048 KiB is left for");
     fake.words = "1000000\n"; /* more than are reserved: another limit was met */
-    assert_cause(memory + huge + 5, page, true, memory + huge, "are free: see its cgroup");
+    assert_cause(memory + huge + 5, page, true, memory + huge, "are free: look at its cgroup");
     munmap(memory, 2 * huge);
 }
 
@@ -498,11 +500,12 @@ TEST(cause__several_ranges_and_mappings__the_first_address)
     assert_ptr_not_equal(
         mmap(memory + 2 * page, 2 * page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0),
         MAP_FAILED);
-    assert_cause(memory + 1, 5 * page, true, memory + 3 * page, "beyond the end of the file");
+    assert_cause(memory + 1, 5 * page, true, memory + 3 * page,
+                 "beyond the end of the mapped file");
     iov[0] = (struct iovec){memory + 4 * page, page}; /* PROT_NONE */
     iov[1] = (struct iovec){memory + 2 * page, 2 * page};
     assert_true(hmreg_fault_cause(iov, 2, true, text));
-    assert_non_null(strstr(text, "beyond the end of the file"));
+    assert_non_null(strstr(text, "beyond the end of the mapped file"));
     iov[1].iov_len = page;
     assert_true(hmreg_fault_cause(iov, 2, true, text));
     assert_non_null(strstr(text, "PROT_NONE"));
@@ -539,7 +542,7 @@ TEST(cause__without_smaps__what_the_list_shows)
         fake.path = paths[i];
         fake.words = i ? "99999999 9999999 1 1 0 1 0\n" : NULL;
         fake.release = "6.12.0";
-        assert_cause(memory, 2 * page, false, memory + page, "beyond the end of the file");
+        assert_cause(memory, 2 * page, false, memory + page, "beyond the end of the mapped file");
         assert_none(missing, page, false);
     }
     close(uffd);

@@ -130,9 +130,9 @@ TEST(reg__checked_claim__other_runtimes_may_contradict)
     assert_ok(hmreg_mr_close(mr));
     iov.iov_base = fixture.memory[1];
     assert_reg_fails(hmreg_mr_regattr(fixture.domain, &attr, 0, &mr), mr, -EINVAL,
-                     "iface: the caller says neuron, the memory is cuda");
+                     "iface: the caller claims neuron, the memory is cuda");
     assert_reg_fails(hmreg_mr_get_attr(fixture.domain, &attr, 0, &mr), mr, -EINVAL,
-                     "iface: the caller says neuron, the memory is cuda");
+                     "iface: the caller claims neuron, the memory is cuda");
 }
 
 TEST(reg__claims_debugged__other_runtimes_may_contradict)
@@ -149,10 +149,10 @@ TEST(reg__claims_debugged__other_runtimes_may_contradict)
     assert_ok(hmreg_mr_close(mr));
     iov.iov_base = fixture.memory[1];
     assert_reg_fails(hmreg_mr_regattr(fixture.domain, &attr, 0, &mr), mr, -EINVAL,
-                     "the caller says neuron, the memory's is cuda");
+                     "the caller claims neuron, the memory has cuda");
     attr.claim_iface = HMREG_CLAIM_CHECKED;
     assert_reg_fails(hmreg_mr_regattr(fixture.domain, &attr, 0, &mr), mr, -EINVAL,
-                     "iface: the caller says neuron, the memory is cuda");
+                     "iface: the caller claims neuron, the memory is cuda");
 }
 
 TEST(reg__claim_that_does_not_suit__refused)
@@ -165,11 +165,11 @@ TEST(reg__claim_that_does_not_suit__refused)
     iov.iov_base = memory;
     bad.claim_kind = HMREG_MEM_HOST_PINNED;
     assert_reg_fails(hmreg_mr_regattr(fixture.domain, &bad, 0, &mr), mr, -EINVAL,
-                     "claim_kind is pinned host; for neuron it is device, or 0");
+                     "claim_kind is pinned host; for neuron it must be device, or 0");
     bad = attr;
     bad.claim_identity = 1;
     assert_reg_fails(hmreg_mr_get_attr(fixture.domain, &bad, 0, &mr), mr, -EINVAL,
-                     "claim_identity is set; for memory of neuron by its address");
+                     "claim_identity is set; it must be 0 for memory of neuron by its address");
     bad = attr;
     bad.claim_base = (uintptr_t)memory;
     bad.claim_len = LEN - 1;

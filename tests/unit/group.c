@@ -356,7 +356,7 @@ TEST(calls__that_are_for_one_rail__refused_on_the_region)
     open_fixture(2, 0);
     assert_ok(reg(fixture.host, &mr));
     assert_fails(hmreg_mr_bind(mr, &object, 0), -EINVAL, "hmreg_mr_rail()");
-    assert_fails(hmreg_mr_bind(hmreg_mr_rail(mr, 0), &object, 0), -EOPNOTSUPP, "objects to bind");
+    assert_fails(hmreg_mr_bind(hmreg_mr_rail(mr, 0), &object, 0), -EOPNOTSUPP, "objects to which");
     assert_fails(hmreg_mr_raw_attr(mr, NULL, raw, &size, 0), -EINVAL, "hmreg_mr_rail()");
     assert_ok(hmreg_mr_raw_attr(hmreg_mr_rail(mr, 1), NULL, raw, &size, 0));
     assert_int_equal(raw[0], 5);

@@ -177,7 +177,7 @@ TEST(open__wrong_argument__inval)
     REFUSED("info->fabric_attr", world.lib, &fake_fabric.domain, &without[0], &domain);
     REFUSED("info->domain_attr", world.lib, &fake_fabric.domain, &without[1], &domain);
     fake_fabric.domain.fid.fclass = FI_CLASS_EP;
-    REFUSED("no fid_domain", world.lib, &fake_fabric.domain, fake_fabric.info, &domain);
+    REFUSED("not a fid_domain", world.lib, &fake_fabric.domain, fake_fabric.info, &domain);
     assert_ptr_equal(domain, (void *)1);
 }
 

@@ -150,7 +150,7 @@ static const struct row rows[] = {
     {"paging on, ON_DEMAND", ARGS(PAGES, HOST, .on_demand = HMREG_CHOICE_ON), ASKS(WRITE | PAGED)},
     {"paging on, which it has not", .before = no_paging,
      ARGS(PAGES, HOST, .on_demand = HMREG_CHOICE_ON),
-     FAILS_BEFORE(-EOPNOTSUPP, "on_demand is 2 (on), which fake0 does not support; accepted: "
+     FAILS_BEFORE(-EOPNOTSUPP, "on_demand is 2 (on), but fake0 does not support it; accepted: "
                                "0 (default), 1 (off)")},
     {"paging on, of a dmabuf", ARGS(0, GPU, .on_demand = HMREG_CHOICE_ON),
      FAILS_BEFORE(-EOPNOTSUPP, "on_demand is 2 (on), but this is device memory (cuda)")},

@@ -178,11 +178,11 @@ static const struct row keys[] = {
     {"a checked claim of another device",
      ARGS(FIRST(GPU, 0, LEN), THEN(GPU, 0, LEN, .claim_iface = HMREG_CLAIM_CHECKED,
                                    .iface = HMREG_IFACE_CUDA, .device = 0)),
-     FAILS(-EINVAL, "the caller says 0, the memory is on 1", ALL_ASKED)},
+     FAILS(-EINVAL, "the caller claims 0, the memory is on 1", ALL_ASKED)},
     {"a checked claim of another iface",
      ARGS(FIRST(GPU, 0, LEN), THEN(GPU, 0, LEN, .claim_iface = HMREG_CLAIM_CHECKED,
                                    .iface = HMREG_IFACE_SYSTEM, .device = 0)),
-     FAILS(-EINVAL, "the caller says system", ALL_ASKED)},
+     FAILS(-EINVAL, "the caller claims system", ALL_ASKED)},
 
     /* a policy that ends with the last put */
     {"LAST_PUT", ARGS(AFTER(.policy = HMREG_POLICY_LAST_PUT), OF()), RETURNS(2, ASKED "nic0.reg")},

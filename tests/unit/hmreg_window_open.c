@@ -83,7 +83,7 @@ static const struct row rows[] = {
     {"out is NULL", ARGS(REGION, 0, LEN, WRITE, .no_out = true), WRONG("out is NULL")},
     {"qp is NULL", ARGS(REGION, 0, LEN, WRITE, .with = NO_QP), WRONG("qp is NULL")},
     {"qp is of another domain", ARGS(REGION, 0, LEN, WRITE, .with = OTHER_PD),
-     WRONG("qp is of another")},
+     WRONG("another protection domain")},
     {"the domain has no windows", ARGS(REGION, 0, LEN, WRITE, .without = true),
      REFUSED(-EACCES, "HMREG_VERBS_MEMORY_WINDOWS")},
     {"a region of loopback", ARGS(OF_LOOPBACK, 0, LEN, WRITE),

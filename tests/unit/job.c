@@ -314,7 +314,7 @@ TEST(wait__one_thread_at_a_time__a_piece_in_each_call)
     assert_int_equal(script.count, 8);
     assert_ok(hmreg_job_wait(job, 1000, &mr));
     assert_non_null(mr);
-    assert_fails(hmreg_job_wait(job, 1000, &mr), -EINVAL, "was taken before");
+    assert_fails(hmreg_job_wait(job, 1000, &mr), -EINVAL, "an earlier call returned");
     assert_ok(hmreg_job_wait(job, -1, NULL));
     assert_ok(hmreg_job_close(job));
     assert_int_equal(script.live, 8);

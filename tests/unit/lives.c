@@ -336,9 +336,10 @@ static uint64_t pack_in_clone(void)
     assert_memory_equal(tokens[0], tokens[1], sizes[0]);
     assert_memory_equal(tokens[0], tokens[2], sizes[0]);
     assert_int_equal(state_by(tokens[0], sizes[0]), HMREG_REMOTE_OTHER_LIFE);
-    assert_fails(hmreg_remote_renew(remote, tokens[0], sizes[0]), -EOWNERDEAD, "another life");
+    assert_fails(hmreg_remote_renew(remote, tokens[0], sizes[0]), -EOWNERDEAD,
+                 "another incarnation");
     assert_fails(hmreg_remote_open(domain, first, first_size, &opened), -EHOSTUNREACH,
-                 "an earlier life");
+                 "this process was restored since");
     assert_ok(hmreg_remote_open(domain, tokens[0], sizes[0], &opened));
     return life_number();
 }
@@ -349,7 +350,7 @@ static uint64_t open_in_clone(void)
     struct hmreg_remote *opened = NULL;
 
     assert_fails(hmreg_remote_open(domain, first, first_size, &opened), -EHOSTUNREACH,
-                 "an earlier life");
+                 "this process was restored since");
     return 1;
 }
 

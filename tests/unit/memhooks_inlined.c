@@ -328,9 +328,9 @@ static void check_searching(const char *memory)
     struct hmreg_mr *mr = fixture_get(memory, 10);
 
     assert_true(!fixture_is_cached(mr));
-    assert_true(strstr(test_why_of(mr).uncached_why, "still being searched"));
+    assert_true(strstr(test_why_of(mr).uncached_why, "still searching loaded code"));
     hmreg_mr_put(mr);
-    assert_true(gives_reason("still being searched"));
+    assert_true(gives_reason("still searching loaded code"));
 }
 
 static void searched_by_two_gets(void)

@@ -25,7 +25,7 @@
 #include <sys/wait.h>
 
 #define PAGES  2048
-#define REASON "the dynamic linker is just loading or unloading files"
+#define REASON "the dynamic linker is loading or unloading files right now"
 
 /* In a child that may be stopped at any place an assertion cannot jump out. */
 #define must(condition)                                                                            \

@@ -267,7 +267,7 @@ static void jump_to_nowhere(const char *file)
         _exit(ABSENT);
     assert_true(hmreg_open(&config, &lib) == -EOPNOTSUPP && !lib);
     assert_true(strstr(hmreg_last_error()->text, "munmap()"));
-    assert_true(strstr(hmreg_last_error()->text, "no file"));
+    assert_true(strstr(hmreg_last_error()->text, "no loaded file"));
 }
 
 /* The query, an explanation and the stats page say that nothing is cached, and why. */

@@ -90,7 +90,7 @@ static void open_without_monitor(const char *name, const char *warning)
 TEST(open__kdreg2_in_the_environment__one_warning_and_the_default)
 {
     open_without_monitor(
-        "kdreg2", "FI_MR_CACHE_MONITOR=kdreg2: hmreg has no such monitor, the default serves");
+        "kdreg2", "FI_MR_CACHE_MONITOR=kdreg2: hmreg has no such monitor; hmreg uses its default");
 }
 
 TEST(open__counter_in_the_environment__one_warning_and_the_default)

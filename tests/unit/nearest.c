@@ -179,15 +179,15 @@ TEST(nearest__each_rail__says_why_it_was_taken_or_left_out)
     mr = reg(host.script.memory[1]);
     assert_ok(hmreg_mr_explain(hmreg_mr_rail(mr, 9), &why));
     assert_string_equal(why.rail_why, "rail 9 (nic9) is number 2 of 32 by its distance to cuda 1 "
-                                      "(PIX): one of the nearest");
+                                      "(PIX): among the nearest");
     assert_ok(hmreg_mr_explain(hmreg_mr_rail(mr, 0), &why)); /* the fifth */
     assert_non_null(strstr(why.rail_why, "number 5 of 32 by its distance to cuda 1 (PHB)"));
     assert_ok(hmreg_mr_explain(mr, &why));
-    assert_non_null(strstr(why.rail_why, "one of the nearest"));
+    assert_non_null(strstr(why.rail_why, "among the nearest"));
     script.can[HMREG_PATH_DMABUF][0] = -EOPNOTSUPP;
     assert_ok(hmreg_domain_explain(host.group, HMREG_IFACE_CUDA, 7, &why)); /* of a near one */
     assert_non_null(strstr(why.rail_why, "rail 4 (nic4) is number 5 of 32"));
-    assert_non_null(strstr(why.rail_why, "one of the nearest"));
+    assert_non_null(strstr(why.rail_why, "among the nearest"));
     assert_non_null(strstr(why.reasons[0].text, "rail 4 (nic4)"));
     script.can[HMREG_PATH_DMABUF][0] = 0;
     assert_null(hmreg_mr_rail(mr, 31));
@@ -255,7 +255,7 @@ TEST(nearest__dead_nic__the_next_nearest_in_its_place)
         assert_int_equal(script.count, 5);
         assert_int_equal(rails_of(mr), (rails_near(1) & ~(2u << 8 * dead)) | 1);
         assert_non_null(strstr(test_why_of(hmreg_mr_rail(mr, 0)).rail_why,
-                               "in place of a nearer one, which failed"));
+                               "replaces a nearer rail, which failed"));
         assert_null(hmreg_mr_rail(mr, 1 + 8 * dead));
         assert_int_equal(hmreg_last_error()->code, -EIO);
         assert_non_null(strstr(hmreg_last_error()->text, "script: dmabuf failed"));

@@ -101,11 +101,11 @@ TEST(options__of_each_fabric__done_or_refused)
         assert_ok(ofi_open_domain(NULL));
         option_is((struct hmreg_mr_attr){.ordering = HMREG_ORDERING_RELAXED}, 0, "");
         option_is((struct hmreg_mr_attr){.ordering = HMREG_ORDERING_STRICT}, refused,
-                  "does not support; accepted: 0 (default), 2 (relaxed)");
+                  "does not support it; accepted: 0 (default), 2 (relaxed)");
         option_is((struct hmreg_mr_attr){.on_demand = HMREG_CHOICE_ON}, refused,
-                  "does not support; accepted: 0 (default)");
+                  "does not support it; accepted: 0 (default)");
         option_is((struct hmreg_mr_attr){.on_demand = HMREG_CHOICE_OFF}, refused,
-                  "does not support; accepted: 0 (default)");
+                  "does not support it; accepted: 0 (default)");
         option_is((struct hmreg_mr_attr){.optional_access = 1u << 21}, -HMREG_EBADFLAGS,
                   "optional_access");
         option_is((struct hmreg_mr_attr){.provider_flags = UINT64_C(1) << 61}, -HMREG_EBADFLAGS,
@@ -393,7 +393,7 @@ TEST(reg__efault__its_cause)
     file = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     fake_fabric.reg_code = -FI_EFAULT;
     assert_fails(hmreg_mr_reg(fixture.domain, file + 1, page, HMREG_SEND, 0, 0, 0, &mr, NULL),
-                 -EFAULT, "beyond the end of the file");
+                 -EFAULT, "beyond the end of the mapped file");
     assert_non_null(strstr(hmreg_last_error()->text, "tcp;ofi_rxm: fi_mr_regattr() failed: 0x"));
     assert_string_equal(hmreg_last_error()->source, "ofi");
     assert_int_equal(hmreg_last_error()->vendor_code, -FI_EFAULT);

@@ -223,7 +223,7 @@ TEST(path__each_world_that_lacks_it__says_what)
         {"verbs;ofi_rxm", FI_VERSION(1, 19), true, HMREG_PATH_DMABUF, "libfabric-too-old",
          "libfabric 1.19 is loaded"},
         {"verbs;ofi_rxm", FI_VERSION(1, 20), false, HMREG_PATH_DMABUF, "no-fi-hmem",
-         "ask fi_getinfo()"},
+         "request it from fi_getinfo()"},
         {"tcp;ofi_rxm", FI_VERSION(1, 20), true, HMREG_PATH_DMABUF, "fabric-imports-no-dmabuf",
          "moves bytes with the CPU"},
         {"psm3", FI_VERSION(1, 20), true, HMREG_PATH_DMABUF, "fabric-imports-no-dmabuf",
@@ -271,7 +271,7 @@ TEST(dmabuf__fabric_refuses__reason_and_next_path)
     assert_ok(reg());
     assert_ok(hmreg_mr_explain(region, &why));
     assert_int_equal(why.path, HMREG_PATH_PEERMEM);
-    assert_refused(HMREG_PATH_DMABUF, "fabric-refused", "driver imports none");
+    assert_refused(HMREG_PATH_DMABUF, "fabric-refused", "driver imports no dmabufs");
     assert_int_equal(reason(HMREG_PATH_DMABUF)->code, -EOPNOTSUPP);
     assert_int_equal(reason(HMREG_PATH_DMABUF)->vendor_code, -FI_EOPNOTSUPP);
 }
@@ -282,7 +282,7 @@ TEST(dmabuf__libfabric_without_the_runtime__says_so)
     fake_fabric.reg_code = -FI_ENOSYS;
     assert_fails(reg(), -EOPNOTSUPP, "no path to this cuda memory");
     assert_ok(hmreg_mr_explain(NULL, &why));
-    assert_refused(HMREG_PATH_DMABUF, "fabric-refused", "without dmabufs or that runtime");
+    assert_refused(HMREG_PATH_DMABUF, "fabric-refused", "without dmabufs or this runtime");
 }
 
 /* ---- a caller's dmabuf -------------------------------------------------------------------- */
@@ -320,7 +320,7 @@ TEST(dmabuf__callers_on_a_fabric_that_exports_it_again__needs_address_and_iface)
 
         assert_int_not_equal(reg_callers(i & 1, i & 1, base), 0);
         assert_null(region);
-        assert_refused(HMREG_PATH_DMABUF, "dmabuf-without-address", "give base_addr");
+        assert_refused(HMREG_PATH_DMABUF, "dmabuf-without-address", "set base_addr");
     }
     assert_ok(reg_callers(HMREG_IFACE_CUDA, 1, fixture.memory));
 }
@@ -373,7 +373,7 @@ TEST(callers__no_device_claimed__refused_where_it_is_an_index)
         assert_int_equal(reg_callers(cases[i].iface, HMREG_DEVICE_ANY, NULL),
                          cases[i].refused ? -EOPNOTSUPP : 0);
         if (cases[i].refused)
-            assert_refused(HMREG_PATH_DMABUF, "device-unknown", "names none");
+            assert_refused(HMREG_PATH_DMABUF, "device-unknown", "claim is HMREG_DEVICE_ANY");
         test_finish();
     }
 }
@@ -398,9 +398,9 @@ TEST(callers__libfabric_without_the_iface__reason_and_next_path)
     static const struct {
         int code;
         const char *words;
-    } cases[] = {{-FI_ENOSYS, "without dmabufs or that runtime"},
-                 {-FI_EOPNOTSUPP, "driver imports none"},
-                 {-EPROTONOSUPPORT, "driver imports none"}};
+    } cases[] = {{-FI_ENOSYS, "without dmabufs or this runtime"},
+                 {-FI_EOPNOTSUPP, "driver imports no dmabufs"},
+                 {-EPROTONOSUPPORT, "driver imports no dmabufs"}};
 
     for (int i = 0; i < 3; i++) {
         begin(&dmabuf_world);
@@ -564,7 +564,7 @@ TEST(peermem__iface_or_device_that_has_no_name__refused_before_it_is_asked)
     assert_int_equal(reg_claimed(6, 3), -EOPNOTSUPP);
     assert_refused(HMREG_PATH_PEERMEM, "libfabric-lacks-iface", "has no iface 6");
     assert_int_equal(reg_claimed(HMREG_IFACE_NEURON, HMREG_DEVICE_ANY), -EOPNOTSUPP);
-    assert_refused(HMREG_PATH_PEERMEM, "device-unknown", "names none");
+    assert_refused(HMREG_PATH_PEERMEM, "device-unknown", "claim is HMREG_DEVICE_ANY");
     assert_refused(HMREG_PATH_MAPPED, "no-dmabuf-export", "no runtime for neuron");
     assert_int_equal(fake_fabric.regs, 0);
     test_finish();
@@ -585,7 +585,7 @@ TEST(peermem__libfabric_without_the_runtime__says_so)
     assert_ok(reg());
     assert_ok(hmreg_mr_explain(region, &why));
     assert_int_equal(why.path, HMREG_PATH_MAPPED);
-    assert_refused(HMREG_PATH_PEERMEM, "fabric-refused", "without that runtime");
+    assert_refused(HMREG_PATH_PEERMEM, "fabric-refused", "without this runtime");
     assert_int_equal(reason(HMREG_PATH_PEERMEM)->vendor_code, -FI_ENOSYS);
 }
 

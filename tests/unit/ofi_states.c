@@ -360,7 +360,7 @@ TEST(async__get_and_composites__opnotsupp)
     assert_fails(hmreg_mr_get(world.domain, memory, 10, HMREG_SEND, &mr), -EOPNOTSUPP,
                  "event queue");
     assert_fails(hmreg_mr_regsgl(world.domain, segments, 2, HMREG_SEND, 0, 0, 0, &mr, NULL),
-                 -EOPNOTSUPP, "each with an event");
+                 -EOPNOTSUPP, "each an event");
     assert_ptr_equal(mr, (void *)1);
     assert_int_equal(fake_fabric.regs, 0);
 }

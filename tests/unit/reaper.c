@@ -245,7 +245,7 @@ static void write_to_other_memory(bool held)
         if (held) /* its desc names other memory, too */
             assert_fails(hmreg_loopback_read(peer.remote, memory, 1, desc, peer.addr, peer.key),
                          -EINVAL, "desc is not of an open");
-        assert_fails(peer_write(&peer, 'y'), -EKEYREJECTED, "no region with key");
+        assert_fails(peer_write(&peer, 'y'), -EKEYREJECTED, "no enabled region with key");
         assert_int_equal(memory[0], 0);
         reaper_resume(&peer.domain->caches->reaper);
         if (held)

@@ -88,7 +88,7 @@ TEST(check__tokens_of_other_kinds__refused)
     scene.size = make(scene.token, 0x2000, 7, 4);
     assert_refused(-ESTALE, "registration 4");
     scene.size = make(scene.token, 0x2000, 0, 0);
-    assert_refused(-EOPNOTSUPP, "which process");
+    assert_refused(-EOPNOTSUPP, "the process that made it");
     scene.size = make_token(scene.token, 0x2000, 1, 1, false);
     assert_refused(-EXDEV, "raw keys");
     scene.size = make(scene.token, 0x2000, 7, 6);
@@ -174,9 +174,9 @@ TEST(open__raw_keys_that_segments_do_not_name__badmsg)
     open_raw(1, 0);
     assert_ok(open_two(0, 1, 16));
     assert_ok(open_two(0, 0, 8));
-    assert_fails(open_two(0, 1, 15), -EBADMSG, "raw keys in it");
-    assert_fails(open_two(1, 0, 16), -EBADMSG, "raw keys in it");
-    assert_fails(open_two(0, 2, 16), -EBADMSG, "raw keys in it");
+    assert_fails(open_two(0, 1, 15), -EBADMSG, "its raw keys");
+    assert_fails(open_two(1, 0, 16), -EBADMSG, "its raw keys");
+    assert_fails(open_two(0, 2, 16), -EBADMSG, "its raw keys");
     assert_int_equal(live_keys, 0);
 }
 

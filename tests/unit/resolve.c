@@ -242,7 +242,7 @@ TEST_FIRST(fork__while_a_thread_is_in_the_runtimes_start__is_refused)
 /* Nor will the dynamic linker, if that thread was in it. */
 TEST_FIRST(fork__while_a_thread_is_in_another_runtimes_start__is_refused)
 {
-    static const char why[] = "was loading a runtime on another thread at fork()";
+    static const char why[] = "was loading a runtime at fork()";
 
     assert_refused_inside(start_of_cuda, HMREG_IFACE_ZE, why);
     assert_refused_inside(load_of_cuda, HMREG_IFACE_ZE, why);
@@ -352,7 +352,7 @@ TEST(query__loaded_library_that_cannot_start_now__fails_until_it_can)
         vendors[HMREG_IFACE_CUDA].open_code = cases[i].code;
         for (int times = 0; times < 2; times++)
             assert_fails(query(lib, memory, 16, &info), cases[i].fails,
-                         "cuda is in this process and may own the memory, but cannot be asked: "
+                         "cuda is in this process and may own the memory, but cannot be queried: "
                          "open of cuda failed");
         vendors[HMREG_IFACE_CUDA].open_code = 0;
         vendor_claim(HMREG_IFACE_CUDA, memory, 4096, HMREG_MEM_DEVICE, 1);

@@ -170,7 +170,8 @@ TEST(reg__all_is_held__fails_and_says_by_whom)
     open_domain(2, true);
     held = get_of(domains[0], memory[0], 4 * PAGE);
     assert_ok(reg_of(domains[2], 4, 4, &explicit));
-    assert_fails(reg_of(domains[0], 20, 1, &mr), -ENOMEM, "the test's fabric is full; it is short");
+    assert_fails(reg_of(domains[0], 20, 1, &mr), -ENOMEM,
+                 "the test's fabric is full; the registration is short");
     assert_ok(hmreg_mr_explain(NULL, &why));
     assert_int_equal(why.refused, 0);
     assert_non_null(strstr(why.room_why, "RLIMIT_MEMLOCK is 32768"));

@@ -248,11 +248,11 @@ TEST(write__one_bad_token__no_entry_changes)
     assert_refused(fixture.members[0], size, -EBADMSG, "access rights");
     bad[24] ^= 1;
     bad[32] ^= 1;
-    assert_refused(fixture.members[0], size, -EXDEV, "made by");
+    assert_refused(fixture.members[0], size, -EXDEV, "domain made it");
     size = make_changed(bad, 48, 0); /* the segment's length */
-    assert_refused(fixture.members[0], size, -EBADMSG, "empty or wraps");
+    assert_refused(fixture.members[0], size, -EBADMSG, "empty, or wraps");
     size = make_changed(bad, 40, UINT64_MAX - 4094); /* its base */
-    assert_refused(fixture.members[0], size, -EBADMSG, "empty or wraps");
+    assert_refused(fixture.members[0], size, -EBADMSG, "empty, or wraps");
     size = make_token(bad, 1, HMREG_VERBS_KEY_NOTAVAIL, 1, false);
     assert_refused(fixture.members[0], size, -EOVERFLOW,
                    "tokens[1]: the key has more than 32 bits");
@@ -262,7 +262,7 @@ TEST(write__one_bad_token__no_entry_changes)
     size = make_token(bad, 1, 1, 1, true);
     assert_refused(fixture.members[0], size, -EXDEV, "raw keys");
     size = make_rails(bad, 0, RAILS, RAILS);
-    assert_refused(fixture.members[0], size, -EXDEV, "of a group's region");
+    assert_refused(fixture.members[0], size, -EXDEV, "its region is a group's");
     for (size_t cut = 0; cut < size; cut++)
         assert_refused(fixture.group, cut, -EBADMSG, "tokens[1]: token: ");
     bad[12] ^= 1; /* the length of its extension */
@@ -284,7 +284,7 @@ TEST(write__rails_that_cannot_be_opened__not_filled_where_rails_may_lack)
         assert_ok(hmreg_table_open(fixture.group, entries, 1, 0, &table));
         if (!flags) {
             assert_fails(hmreg_table_write(table, 0, 1, token, size, 0), -EXDEV,
-                         "tokens[0]: rails[0]: token: made by");
+                         "tokens[0]: rails[0]: token: a ");
         } else {
             assert_ok(hmreg_table_write(table, 0, 1, token, size, 0));
             assert_none(&entries[0]);
@@ -305,7 +305,7 @@ TEST(write__rails_that_cannot_be_opened__not_filled_where_rails_may_lack)
     open_fixture(1, 0);
     size = make_rails(token, 0, 0, RAILS);
     assert_ok(hmreg_table_open(fixture.group, entries, 1, 0, &table));
-    assert_fails(hmreg_table_write(table, 0, 1, token, size, 0), -ENOENT, "none of the 1 rails");
+    assert_fails(hmreg_table_write(table, 0, 1, token, size, 0), -ENOENT, "no rail of the table");
     hmreg_table_close(table);
 }
 

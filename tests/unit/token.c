@@ -289,10 +289,10 @@ TEST(read__nonsense__badmsg)
         {24, 8, 0, "access"},
         {24, 8, HMREG_SEND, "access"},
         {24, 8, UINT64_MAX, "access"},
-        {48, 8, 0, "empty or wraps"},               /* a segment's length */
-        {48, 8, UINT64_MAX, "empty or wraps"},      /* beyond its base */
-        {72, 8, UINT64_MAX - 15, "empty or wraps"}, /* a segment's base */
-        {40, 8, UINT64_MAX - 4094, "empty or wraps"},
+        {48, 8, 0, "empty, or wraps"},               /* a segment's length */
+        {48, 8, UINT64_MAX, "empty, or wraps"},      /* beyond its base */
+        {72, 8, UINT64_MAX - 15, "empty, or wraps"}, /* a segment's base */
+        {40, 8, UINT64_MAX - 4094, "empty, or wraps"},
     };
     uint8_t bytes[SAMPLE_BYTES];
     struct token out;

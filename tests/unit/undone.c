@@ -56,7 +56,7 @@ TEST(composite__a_piece_busy__kept_with_its_key_until_a_later_call)
     assert_ptr_equal(mr, (void *)1);
     assert_int_equal(world_live(WORLD_EACH), 1);
     assert_int_equal(world_live(0), 1);
-    assert_fails(hmreg_suspend(world.lib, world.host, PAGE), -EBUSY, "a call that failed");
+    assert_fails(hmreg_suspend(world.lib, world.host, PAGE), -EBUSY, "a failed call");
     assert_ok(hmreg_resume(world.lib, world.host, PAGE, NULL));
     assert_ok(hmreg_suspend(world.lib, world.host + PAGE, PAGE)); /* of which nothing is kept */
     assert_ok(hmreg_resume(world.lib, world.host + PAGE, PAGE, NULL));

@@ -97,7 +97,7 @@ static void check_taken(enum hmreg_monitor monitor, bool gets)
         else
             assert_ok(hmreg_mr_close(mr));
     }
-    assert_non_null(strstr(said, "registered as host memory, though no runtime knows"));
+    assert_non_null(strstr(said, "registered as host memory, although no runtime knows"));
 }
 
 TEST(reg__permitted__one_warning_and_explained)

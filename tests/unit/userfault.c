@@ -752,7 +752,7 @@ TEST(watch__the_threads_own_memory_cannot_be_watched__fails_and_the_next_works)
 
     assert_true(userfault_rest(userfault));
     begin_fails = true;
-    assert_fails(watch(at, at + page), -ENOMEM, "a page of hmreg's own");
+    assert_fails(watch(at, at + page), -ENOMEM, "one of hmreg's own pages");
     begin_fails = false;
     assert_int_equal((int)test_threads(), before);
     assert_int_equal(watch(at, at + page), 0);

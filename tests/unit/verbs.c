@@ -222,11 +222,11 @@ TEST(reg__device_says_no__its_code_and_advice)
         {ENOMEM, -ENOMEM, "of regions is 4711"},
         {EFAULT, -EFAULT, "cannot be pinned"},
         {EINVAL, -EINVAL, "does not support this access or length"},
-        {EOPNOTSUPP, -EOPNOTSUPP, "does not support such registrations"},
-        {EIO, -EIO, "failed, or is gone"},
-        {ENODEV, -ENODEV, "failed, or is gone"},
+        {EOPNOTSUPP, -EOPNOTSUPP, "does not support this kind of registration"},
+        {EIO, -EIO, "failed, is gone"},
+        {ENODEV, -ENODEV, "failed, is gone"},
         {EPERM, -EPERM, "Operation not permitted"},
-        {0, -EIO, "failed, or is gone"},
+        {0, -EIO, "failed, is gone"},
     };
 
     open_fixture();
@@ -263,13 +263,14 @@ TEST(reg__efault__its_cause_is_looked_for_after_the_failure)
     assert_int_equal(looks, 0);
     fake_verbs.reg_error = EFAULT;
     assert_fails(hmreg_mr_reg(fixture.domain, file + 1, page, HMREG_SEND, 0, 0, 0, &mr, NULL),
-                 -EFAULT, "beyond the end of the file");
+                 -EFAULT, "beyond the end of the mapped file");
     assert_int_equal(looks, 1);
     assert_false(look_written);
     assert_string_equal(hmreg_last_error()->source, "verbs");
     assert_int_equal(hmreg_last_error()->vendor_code, EFAULT);
     fake_verbs.reg_error = EFAULT;
-    assert_fails(reg(HMREG_RECV, &mr), -EFAULT, "its pages cannot be pinned: unmapped, read-only");
+    assert_fails(reg(HMREG_RECV, &mr), -EFAULT,
+                 "its pages cannot be pinned: they are unmapped, read-only");
     assert_true(look_written);
     munmap(file, 2 * page);
     close(fd);
@@ -431,8 +432,9 @@ TEST(bind__verbs_ties_nothing_to_regions__opnotsupp)
 
     open_fixture();
     assert_ok(reg(HMREG_ACCESS_ALL, &mr));
-    assert_fails(hmreg_mr_bind(mr, &object, 0), -EOPNOTSUPP, "bind a region to");
-    assert_fails(hmreg_mr_bind(mr, &object, HMREG_REMOTE_WRITE), -EOPNOTSUPP, "bind a region to");
+    assert_fails(hmreg_mr_bind(mr, &object, 0), -EOPNOTSUPP, "objects to which a region");
+    assert_fails(hmreg_mr_bind(mr, &object, HMREG_REMOTE_WRITE), -EOPNOTSUPP,
+                 "objects to which a region");
     assert_fails(hmreg_domain_bind(fixture.domain, &object, HMREG_BIND_REG_MR), -EOPNOTSUPP,
                  "queues");
     assert_ok(hmreg_mr_enable(mr));

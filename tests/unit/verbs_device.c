@@ -285,7 +285,7 @@ TEST(reg__iface_without_runtime__by_address_where_a_client_is)
     assert_fails(reg_claimed(HMREG_IFACE_MAX, &mr), -EOPNOTSUPP, "no path to this iface15");
     assert_ok(hmreg_mr_explain(NULL, &why));
     assert_reason(why.reasons[1], "peer-memory-refused", -EFAULT, EFAULT,
-                  "does it belong to the driver that is loaded?");
+                  "does it belong to the loaded driver?");
 }
 
 TEST(open__order_of_the_caller__is_kept)

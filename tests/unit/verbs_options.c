@@ -110,9 +110,10 @@ TEST(iova__another_place_in_its_page__inval_on_each_path)
         begin();
         fake_verbs.dmabuf_probe = i == 2 ? EOPNOTSUPP : EBADF;
         open_domain();
-        refused((i ? world.gpu[1] : world.host) + PLACE, at(0), -EINVAL,
-                "iova is 0, 0 bytes into a page, and the memory begins 3 bytes into one; accepted "
-                "are multiples of 4096 plus 3");
+        refused(
+            (i ? world.gpu[1] : world.host) + PLACE, at(0), -EINVAL,
+            "iova is 0, 0 bytes into a page, but the memory begins 3 bytes into a page; accepted "
+            "are multiples of 4096 plus 3");
         test_finish();
     }
 }
@@ -130,7 +131,7 @@ TEST(iova__wraps__inval)
     begin();
     open_domain();
     refused(world.host, at(UINT64_MAX - 4095), -EINVAL,
-            "iova is 0xfffffffffffff000: the region's bytes would wrap");
+            "iova is 0xfffffffffffff000: the region would wrap");
 }
 
 TEST_MAIN()

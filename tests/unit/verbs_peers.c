@@ -77,7 +77,7 @@ TEST(remedy__names_what_to_do)
     assert_non_null(strstr(peers_remedy(HMREG_IFACE_CUDA), "modprobe nvidia-peermem"));
     assert_non_null(strstr(peers_remedy(HMREG_IFACE_ROCR), "amdgpu-dkms"));
     assert_non_null(strstr(peers_remedy(HMREG_IFACE_ZE), "use dmabuf"));
-    assert_non_null(strstr(peers_remedy(HMREG_IFACE_NEURON), "load the one of its driver"));
+    assert_non_null(strstr(peers_remedy(HMREG_IFACE_NEURON), "load the driver's client"));
 }
 
 TEST_MAIN()

@@ -233,9 +233,9 @@ static void none(const char *library, bool is_mlx5, int path_result, const char 
 
 TEST(reg__no_data_direct__each_reason)
 {
-    none(NULL, false, 0, "no-data-direct", "data-direct: fake0 is no NIC of mlx5");
-    none(FAKE_MLX5, false, 0, "no-data-direct", "fake0 is no NIC of mlx5");
-    none(FAKE_MLX5_OLD, false, 0, "no-data-direct", "fake0 is no NIC of mlx5");
+    none(NULL, false, 0, "no-data-direct", "data-direct: fake0 is not an mlx5 NIC");
+    none(FAKE_MLX5, false, 0, "no-data-direct", "fake0 is not an mlx5 NIC");
+    none(FAKE_MLX5_OLD, false, 0, "no-data-direct", "fake0 is not an mlx5 NIC");
     none(FAKE_MLX5_OLD, true, 0, "rdma-core-too-old", "rdma-core 54");
     none(FAKE_MLX5, true, ENODEV, "no-data-direct", "says: No such device");
     none(FAKE_MLX5, true, EOPNOTSUPP, "no-data-direct", "ConnectX-8");

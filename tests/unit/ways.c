@@ -228,7 +228,7 @@ TEST(config__wrong_ways__named)
     config.ways[1] = HMREG_WAY_PCIE;
     assert_fails(
         hmreg_domain_create(fixture.lib, &script_ops, &script_caps, NULL, &config, &domain),
-        -EINVAL, "config->ways[1] comes after its end, ways[0]");
+        -EINVAL, "config->ways[1] is set after the list's end, ways[0]");
     config.ways[0] = HMREG_WAY_PCIE;
     assert_fails(
         hmreg_domain_create(fixture.lib, &script_ops, &script_caps, NULL, &config, &domain),

@@ -136,8 +136,8 @@ static int meet(const struct options *options)
 
     if ((options->serve && options->peer) || options->picture || options->compare ||
         options->no_proof || options->metrics || options->explain || !options->secret) {
-        print_error("hmreg doctor: --serve or --peer needs --secret, and goes with --patience, "
-                    "--verbose; --peer also with --json, --brief");
+        print_error("hmreg doctor: --serve or --peer needs --secret, and accepts --patience, "
+                    "--verbose; --peer also --json, --brief");
         return EXIT_ERROR;
     }
     doctor_print_all(options->verbose);
@@ -150,8 +150,8 @@ static int act(const struct command *self, struct options *options)
     int status;
 
     if (!!options->explain + options->json + options->brief + options->metrics > 1) {
-        print_error("hmreg doctor: --explain, --json, --brief, --openmetrics: one of them is "
-                    "accepted");
+        print_error(
+            "hmreg doctor: only one of --explain, --json, --brief, --openmetrics is accepted");
         return EXIT_ERROR;
     }
     if (options->serve || options->peer || options->secret)
@@ -197,26 +197,26 @@ static const char *take_serve(const char *value, void *options)
 }
 
 static const struct option_def options[] = {
-    OPTION_TEXT("explain", "CODE", "teach about a finding; \"list\" has all codes",
+    OPTION_TEXT("explain", "CODE", "explain a finding; \"list\" has all codes",
                 offsetof(struct options, explain), "a finding's code is accepted, or list"),
     OPTION_FLAG("no-proof", "allocate nothing on devices and transfer nothing",
                 offsetof(struct options, no_proof)),
-    OPTION_NUMBER("patience", "SECONDS", "how long one proof may take, 1 to 3600; 60 unless said",
+    OPTION_NUMBER("patience", "SECONDS", "how long one proof may take, 1 to 3600; default 60",
                   offsetof(struct options, patience), 1, 3600,
                   "seconds are accepted, from 1 to 3600"),
     OPTION("picture", "FILE", "draw devices, NICs and paths into FILE.svg (Graphviz)",
            take_picture),
-    OPTION_TEXT("compare", "FILE", "begin with differences from FILE, an earlier --json",
+    OPTION_TEXT("compare", "FILE", "begin with the differences from FILE, an earlier --json",
                 offsetof(struct options, compare), "a file is accepted"),
-    OPTION("serve", "[=ADDRESS]", "let the doctor of another node prove pairs of NICs", take_serve),
-    OPTION_TEXT("peer", "HOST", "prove pairs of NICs with a node that serves",
+    OPTION("serve", "[=ADDRESS]", "let another node's doctor prove pairs of NICs", take_serve),
+    OPTION_TEXT("peer", "HOST", "prove pairs of NICs with a node that runs --serve",
                 offsetof(struct options, peer), "HOST or HOST:PORT is accepted"),
     OPTION_TEXT("secret", "FILE", "the secret of both nodes, mode 600, for --serve and --peer",
                 offsetof(struct options, secret), "a file is accepted"),
     OPTION_FLAG("brief", "one line, as a Nagios plugin prints", offsetof(struct options, brief)),
     OPTION_FLAG("openmetrics", "metrics for Prometheus instead of text",
                 offsetof(struct options, metrics)),
-    OPTION_FLAG("verbose", "print all lines; 60 at most unless said",
+    OPTION_FLAG("verbose", "print all lines, not only the first 60",
                 offsetof(struct options, verbose)),
     OPTION_JSON("JSON instead of text; its keys are in hmreg-doctor(1)"),
     {0},
@@ -226,14 +226,15 @@ const struct command command_doctor = {
     .name = "doctor",
     .summary = "say why GPUDirect works here or not, and prove it by transfers",
     .description =
-        "Looks at everything GPUDirect rests on: runtimes, drivers, kernel modules, RDMA\n"
-        "devices, the PCI tree, limits, permissions. For each pair of device and NIC it\n"
-        "reports the path registration takes, why better ones are refused, and proves\n"
-        "it: memory is allocated on the device and registered, the NIC, connected with\n"
-        "itself, writes and reads it, and the bytes are compared.\n"
+        "Looks at everything that GPUDirect needs: runtimes, drivers, kernel modules,\n"
+        "RDMA devices, the PCI tree, limits, permissions. For each pair of device and\n"
+        "NIC it reports the path that registration takes and why better ones are\n"
+        "refused. It proves the path: it allocates memory on the device and registers\n"
+        "it, the NIC, connected with itself, writes and reads it, and the doctor\n"
+        "compares the bytes.\n"
         "\n"
-        "Needs no root, and names what only root can read. Changes nothing. Each finding\n"
-        "has a code that stays, a sentence, a remedy, and where it was seen.\n",
+        "Needs no root, and names the settings that only root can read. Changes nothing.\n"
+        "Each finding has a stable code, a sentence, a remedy, and its source.\n",
     .examples = "  hmreg doctor\n"
                 "  hmreg doctor --picture machine.svg\n"
                 "  hmreg doctor --explain no-peer-memory\n"

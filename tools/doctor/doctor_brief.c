@@ -154,7 +154,8 @@ void doctor_print_metrics(const json_t *document)
     metrics_sample("hmreg_doctor_verdict", "", &NONE, (double)findings_worst(findings));
     print_findings(findings);
     if (compared) {
-        metrics_family("hmreg_doctor_broke", "gauge", "Facts that broke since --compare's file.");
+        metrics_family("hmreg_doctor_broke", "gauge",
+                       "Facts that became worse since --compare's file.");
         metrics_sample("hmreg_doctor_broke", "", &NONE,
                        (double)json_array_size(json_object_get(compared, "broke")));
     }

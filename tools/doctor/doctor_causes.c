@@ -12,8 +12,8 @@
 
 /* ---- which finding explains which ------------------------------------------------------- */
 
-/* The cause explains findings of the code, if both name equal NICs and devices or one names none.
- * error: only findings with this errno value; 0: any. */
+/* The cause explains findings of the code, if both name the same NICs and devices or one names
+ * none. error: only findings with this errno value; 0: any. */
 static const struct rule {
     const char *cause; /* NULL: each reason of hmreg(7) */
     const char *code;

@@ -166,8 +166,8 @@ static const char *change_of(const char *path, const char *before, const char *n
     return is > was ? "broke" : "mended";
 }
 
-/* A key in only one of the documents comes from another version of this command, unless it is a
- * list's item, which was added or removed. */
+/* A key in only one of the documents comes from another version of this command, unless it is an
+ * item of a list that was added or removed. */
 static bool is_item_alone(const json_t *with, const json_t *without, const char *path)
 {
     const char *value = json_string_value(json_object_get(with, path));

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CLOSED "closed to this user"
+#define CLOSED "not accessible to this user"
 
 struct vendor {
     unsigned id;
@@ -94,7 +94,7 @@ static void fitting_file(const char *pattern, char *buf, size_t size)
     json_decref(names);
 }
 
-/* "/dev/kfd is root:render 0660, closed to this user" */
+/* "/dev/kfd is root:render 0660, not accessible to this user" */
 static json_t *closed_words(const char *path)
 {
     json_t *access = root_access(path);
@@ -263,7 +263,7 @@ static void judge_absent(const json_t *facts, const json_t *gpu, json_t *finding
     } else if (json_array_size(json_object_get(gpu, "files_lacking"))) {
         judge_files(facts, gpu, findings);
     } else {
-        snprintf(rest, sizeof(rest), ": its driver is there, and %s cannot use it: %s.", iface,
+        snprintf(rest, sizeof(rest), ": its driver is loaded, but %s cannot use it: %s.", iface,
                  why_unusable(facts, iface));
         report(gpu, "gpu-no-runtime", "the runtimes' libraries", rest, findings);
     }
@@ -304,7 +304,7 @@ static void judge_nvidia(const json_t *facts, json_t *findings)
     const char *library = doc_words(nvidia, "library_version");
     char words[256];
 
-    snprintf(words, sizeof(words), "NVIDIA's kernel module is of version %.64s, libcuda of %.64s.",
+    snprintf(words, sizeof(words), "NVIDIA's kernel module has version %.64s, libcuda has %.64s.",
              module, library);
     if (module[0] && library[0] && strcmp(module, library))
         finding_add_about(findings,

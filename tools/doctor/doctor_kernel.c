@@ -136,7 +136,7 @@ static void judge_pages(const json_t *kernel, json_t *findings)
         !doc_number(kernel, "huge_pages"))
         finding_add(findings, "huge-pages-off",
                     "/sys/kernel/mm/transparent_hugepage/enabled, /sys/kernel/mm/hugepages",
-                    "Transparent huge pages are off (never), and none are reserved.");
+                    "Transparent huge pages are off (never), and no huge pages are reserved.");
     if (page && page != SMALL_PAGE)
         finding_add(findings, "page-size", "sysconf(_SC_PAGESIZE)", "Pages are of %s.",
                     doc_bytes_words(page, words));

@@ -205,7 +205,7 @@ static const char *access_words(const json_t *nic, const json_t *process, char *
                  doc_words(process, "user"), doc_number(process, "uid"), may ? "; its group " : "",
                  may ? group : "", may ? " may open it" : "");
     else
-        snprintf(words, size, "closed to this user");
+        snprintf(words, size, "not accessible to this user");
     return words;
 }
 
@@ -386,7 +386,8 @@ static void judge_limits(const json_t *facts, const json_t *fabric, json_t *find
 
     if (regions && cached && regions < cached) {
         snprintf(rest, sizeof(rest),
-                 " can have %" PRIu64 " regions, the cache of one domain holds up to %" PRIu64 ".",
+                 " can have %" PRIu64 " regions, but the cache of one domain holds up to %" PRIu64
+                 ".",
                  regions, cached);
         finding_add_about(findings,
                           &(struct found){.code = "mr-count-low",
@@ -395,7 +396,8 @@ static void judge_limits(const json_t *facts, const json_t *fabric, json_t *find
                                           .rest = rest});
     }
     if (size && size < memory) {
-        snprintf(rest, sizeof(rest), ": regions of up to %s, and a device here has %s of memory.",
+        snprintf(rest, sizeof(rest),
+                 ": its regions have up to %s, but a device here has %s of memory.",
                  doc_bytes_words(size, longest), doc_bytes_words(memory, all));
         finding_add_about(findings, &(struct found){.code = "mr-size-low",
                                                     .where = "the domain's limits (max_mr_size)",

@@ -189,7 +189,7 @@ static void judge_simulated(const json_t *facts, json_t *findings)
     }
     if (names.count)
         finding_add(findings, "simulated", "the runtimes' libraries",
-                    "%s: simulated by a test's library, no hardware.", names_text(&names));
+                    "%s: simulated by a test's library, not hardware.", names_text(&names));
 }
 
 /* ---- pairs that have no path, or not the best ------------------------------------------- */
@@ -212,7 +212,7 @@ static bool cpu_moves(const json_t *facts, const char *device)
     return false;
 }
 
-/* Is it the refusal of a path that NICs use? Only the CPU uses the path "mapped". */
+/* Is it a refusal of a path that NICs use? Only the CPU uses the path "mapped". */
 static bool is_of_nic(const json_t *reason)
 {
     return !doc_equals(reason, "path", "mapped");
@@ -345,7 +345,7 @@ static void judge_options(const json_t *facts, json_t *findings)
             names_add(&off, name);
     if (off.count && any_refused(facts, "dmabuf"))
         finding_add(findings, "kernel-option-off", doc_words(kernel, "options_read_at"),
-                    "A dmabuf path is refused, and the kernel's config has these off: %s.",
+                    "A dmabuf path is refused, and the kernel's config lacks these options: %s.",
                     names_text(&off));
 }
 
@@ -363,7 +363,7 @@ static void judge_libfabric(const json_t *facts, json_t *findings)
             sscanf(version, "%u.%u", &major, &minor) != 2 || major > 1 || minor >= 20)
             continue;
         finding_add(findings, "libfabric-no-dmabuf", "fi_version()",
-                    "libfabric is of version %s; dmabufs came with 1.20.", version);
+                    "libfabric has version %s; dmabufs need 1.20.", version);
     }
 }
 

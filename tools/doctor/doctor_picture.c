@@ -161,7 +161,7 @@ static const char *result_of(const json_t *pair)
     return doc_words(json_object_get(pair, "proof"), "result");
 }
 
-/* Why the pair moves no bytes; empty: it does. */
+/* Why the pair moves no bytes; empty: it moves them. */
 static void describe_break(const json_t *pair, char words[256])
 {
     const char *result = result_of(pair);
@@ -177,7 +177,7 @@ static void describe_break(const json_t *pair, char words[256])
                                          doc_words(reason, "path"), doc_words(reason, "slug"));
     } else if (!strcmp(result, "failed") || !strcmp(result, "wrong-bytes")) {
         snprintf(words, 256, "%.16s: %s", doc_words(pair, "path"),
-                 strcmp(result, "failed") ? "a transfer brings wrong bytes" : "a transfer fails");
+                 strcmp(result, "failed") ? "a transfer yields wrong bytes" : "a transfer fails");
     }
 }
 
@@ -386,8 +386,7 @@ bool picture_write(const char *name, const json_t *document)
     if (file && by_dot)
         file = run_dot(file);
     return output_end(file, name) ||
-           refuse(name, by_dot
-                            ? "dot failed, or the file cannot be written; a file that ends in .dot "
-                              "keeps what dot gets"
-                            : "the file cannot be written");
+           refuse(name, by_dot ? "dot failed, or the file cannot be written; use a file name that "
+                                 "ends in .dot to keep dot's input"
+                               : "the file cannot be written");
 }

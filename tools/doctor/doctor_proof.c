@@ -12,8 +12,8 @@
 
 /* ---- which ------------------------------------------------------------------------------ */
 
-/* Every NIC gets a proof. Of the fabrics that move bytes with the CPU only tcp gets one, since they
- * are alike. Loopback comes in addition. */
+/* Every NIC gets a proof. Of the fabrics that move bytes with the CPU only tcp gets a proof,
+ * because they are alike. Loopback comes in addition. */
 static bool is_worth_it(const json_t *fabric)
 {
     return doc_has(fabric, "checks") && !doc_equals(fabric, "checks", "shm");

@@ -155,7 +155,7 @@ static json_t *names_of(const json_t *pairs, const char *key)
     return names;
 }
 
-/* The devices' names, of simulated ones with that word. */
+/* The devices' names; simulated ones have that word. */
 static json_t *labels_of(const struct pairs *pairs)
 {
     json_t *labels = doc_array();
@@ -212,8 +212,8 @@ static void print_pairs(const json_t *facts)
     print_heading("Path of each device's memory to each NIC");
     print_cells(json_object_get(facts, "pairs"));
     print_blank();
-    print_paragraph("", "ok: proven, 64 KiB were written to the device by the NIC, read back, and "
-                        "compared. ?: not proven. none: no path, see above.");
+    print_paragraph("", "ok: proven by writing, reading and comparing 64 KiB. ?: not proven. none: "
+                        "no path, see above.");
 }
 
 /* ---- details ---------------------------------------------------------------------------- */

@@ -49,7 +49,7 @@ static void judge_pair(const json_t *pair, json_t *findings)
     }
 }
 
-/* The pair of this fabric's NIC and this memory, if it describes this fabric. */
+/* The pair of this fabric's NIC and this memory, if the pair describes this fabric. */
 static const json_t *pair_of(const json_t *facts, const json_t *fabric, const json_t *memory)
 {
     const json_t *pair;
@@ -85,8 +85,8 @@ static bool nic_is_proven(const json_t *facts, const char *nic)
     return false;
 }
 
-/* Does a fabric's failure need a finding although no pair describes the memory? Yes for host memory
- * on a NIC if it fails with every library, and for any memory on loopback. */
+/* If no pair describes the memory: does a fabric's failure need a finding? Yes for host memory on a
+ * NIC if it fails with every library, and for any memory on loopback. */
 static bool is_of_others(const json_t *facts, const json_t *fabric, const json_t *memory)
 {
     if (doc_has(fabric, "nic"))

@@ -115,7 +115,8 @@ static void print_codes(const json_t *rows)
     print_rows(columns, rows);
 }
 
-/* Rows of the codes that contain the word or, letter by letter, are nearest to it; NULL: of all. */
+/* Rows of the codes that contain the word or are nearest to it, letter by letter; NULL: all rows.
+ */
 static json_t *codes_near(const char *word)
 {
     struct nearest meant = {.typed = word, .length = word ? strlen(word) : 0};
@@ -143,7 +144,7 @@ void findings_print_near(const char *typed)
     json_t *rows = codes_near(typed);
 
     if (json_array_size(rows)) {
-        print_error("hmreg doctor: --explain %s: no such code; near are:", typed);
+        print_error("hmreg doctor: --explain %s: no such code; similar codes are:", typed);
         print_codes(rows);
     } else {
         print_error("hmreg doctor: --explain %s: no such code; accepted are list, and:", typed);

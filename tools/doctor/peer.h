@@ -81,7 +81,7 @@ bool wire_answer(struct wire *wire, const struct peer_secret *secret,
 bool wire_trust(struct wire *wire, const struct peer_secret *secret,
                 const uint8_t proof[WIRE_PROOF]);
 
-/* The server goes on in another process, which has only the nonces. */
+/* The server continues in another process, which has only the nonces. */
 void wire_resume(struct wire *wire, const struct peer_secret *secret);
 
 /* Makes a frame of at most WIRE_MOST bytes. Returns its size. */

@@ -108,7 +108,7 @@ static json_t *proof_of_memories(const json_t *memories)
     for (size_t i = 0; !found && i < COUNT(worse); i++)
         found = doc_find(memories, "result", worse[i]);
     if (!found)
-        return proof("failed", "other", "its process proved nothing");
+        return proof("failed", "other", "its process ended without a result");
     return proof(doc_words(found, "result"),
                  doc_has(found, "fault") ? doc_words(found, "fault") : NULL,
                  doc_words(found, "text"));
@@ -146,7 +146,8 @@ static void prove_all(struct asking *asking, json_t *pairs)
         doc_set(pair, "risen", json_null());
         doc_set(pair, "peer_risen", json_null());
         if (asking->lost)
-            doc_set(pair, "proof", proof("untried", "other", "the connection was lost before it"));
+            doc_set(pair, "proof",
+                    proof("untried", "other", "the connection broke before its turn"));
         else if (is_down(pair, "port") || is_down(pair, "peer_port"))
             doc_set(pair, "proof",
                     proof("failed", "port-down",
@@ -170,7 +171,7 @@ static bool take_list(struct asking *asking)
     bool good = false;
 
     if (doc_is(message, "busy")) {
-        print_error("hmreg doctor: --peer %s: it serves another peer; try again later",
+        print_error("hmreg doctor: --peer %s: it is serving another peer; try again later",
                     asking->options->peer);
     } else if (!message || !json_is_array(json_object_get(message, "list"))) {
         print_error("hmreg doctor: --peer %s: it sent no list of its fabrics: %s",

@@ -35,12 +35,11 @@ static void add(const json_t *facts, const json_t *pair, json_t *findings, const
 static void judge_meeting(const json_t *peer, json_t *findings)
 {
     static const char *const means[][2] = {
-        {"no-route", "no host answers at that address: its link is down or ours, or no route leads "
-                     "there"},
+        {"no-route",
+         "no host answers at that address: its link or ours is down, or no route leads there"},
         {"port-down", "the interface that leads there is down"},
-        {"refused", "the host answers, and nothing listens on that port"},
-        {"timeout",
-         "nothing came back: the host or its link is down, or a filter drops what is sent"},
+        {"refused", "the host answers, but no process listens on that port"},
+        {"timeout", "no packet came back: the host or its link is down, or a filter drops packets"},
     };
     const char *meaning = "";
     char where[300];
@@ -133,7 +132,7 @@ static void judge_rate(const json_t *facts, const json_t *pair, json_t *findings
         add(facts, pair, findings, "peer-slow", rest);
 }
 
-/* A failed transfer is repeated, and so counted; its own finding says what failed. */
+/* A failed transfer is repeated, and the repetition counted; its own finding says what failed. */
 static void judge_errors(const json_t *facts, const json_t *pair, json_t *findings)
 {
     static const char *const sides[][2] = {{"risen", "here"}, {"peer_risen", "on the other node"}};
@@ -159,7 +158,8 @@ void peer_judge(const json_t *facts, json_t *findings)
         judge_meeting(peer, findings);
     else if (!json_array_size(pairs))
         finding_add(findings, "peer-no-pair", "the lists of both nodes",
-                    "No fabric here has one of its kind on %s.", doc_words(peer, "host"));
+                    "No fabric here has a counterpart of the same kind on %s.",
+                    doc_words(peer, "host"));
     doc_each(pair, pairs) {
         if (strcmp(proof_result(pair), PEER_PROVEN) != 0)
             judge_failed(facts, pair, findings);

@@ -80,8 +80,8 @@ static int send_all(struct peer_link *link, const uint8_t *bytes, size_t size)
 
     while (size) {
         if (wait_for(link->fd, POLLOUT, deadline) <= 0)
-            return loop_fail_as(&link->why, LOOP_TIMED_OUT, "the other node took no bytes for %d s",
-                                SECONDS);
+            return loop_fail_as(&link->why, LOOP_TIMED_OUT,
+                                "the other node accepted no bytes for %d s", SECONDS);
         sent = send(link->fd, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent < 0 && errno != EAGAIN && errno != EINTR)
             return fail(link, errno, "the connection to the other node broke");
@@ -150,7 +150,7 @@ json_t *peer_link_receive(struct peer_link *link, int64_t deadline)
     if (json_is_object(message))
         return message;
     json_decref(message);
-    loop_fail(&link->why, "a message was forged, repeated or cut");
+    loop_fail(&link->why, "a message was forged, repeated or truncated");
     return NULL;
 }
 
@@ -193,10 +193,11 @@ static int prove(struct peer_link *link, const struct peer_secret *secret)
     if (send_all(link, answer, sizeof(answer)))
         return -1;
     if (receive_all(link, proof, sizeof(proof), deadline))
-        return link->why.fault == LOOP_TIMED_OUT ? -1
-                                                 : loop_fail(&link->why, "it refused this secret");
+        return link->why.fault == LOOP_TIMED_OUT
+                   ? -1
+                   : loop_fail(&link->why, "the other node refused this secret");
     if (!wire_trust(&link->wire, secret, proof))
-        return loop_fail(&link->why, "its secret is another");
+        return loop_fail(&link->why, "the other node has another secret");
     return 0;
 }
 

@@ -59,7 +59,7 @@ static int start(struct relay *relay, const char *part, const char *argument)
     }
     relay->out = -1;
     relay->pid = 0;
-    return loop_fail(&relay->own, "it has no process: %s", strerror(error));
+    return loop_fail(&relay->own, "it could not start a process: %s", strerror(error));
 }
 
 static void close_in(struct relay *relay)
@@ -114,7 +114,7 @@ static void end_own(struct relay *relay, bool hung, int patience)
     }
     relay->pid = 0;
     if (hung)
-        loop_fail_as(&relay->own, LOOP_TIMED_OUT, "its process hung, and was ended after %d s",
+        loop_fail_as(&relay->own, LOOP_TIMED_OUT, "its process hung, and hmreg ended it after %d s",
                      patience);
     else if (WIFSIGNALED(status))
         loop_fail(&relay->own, "its process crashed with signal %d (%s)", WTERMSIG(status),
@@ -226,7 +226,8 @@ static void move_lines(struct relay *relay, int patience)
 
         if (!rc && relay->out < 0) {
             relay->lost = true;
-            loop_fail_as(&relay->link->why, LOOP_TIMED_OUT, "the other node did not end the pair");
+            loop_fail_as(&relay->link->why, LOOP_TIMED_OUT,
+                         "the other node did not finish the pair");
             return;
         }
         if (rc < 0 && errno == EINTR)

@@ -18,9 +18,9 @@
 static const char *judge(const struct stat *file)
 {
     if (!S_ISREG(file->st_mode))
-        return "it is no regular file";
+        return "it is not a regular file";
     if (file->st_uid != geteuid() && file->st_uid != 0)
-        return "it is another user's";
+        return "it belongs to another user";
     if (file->st_mode & 077)
         return "others may read or write it: chmod 600";
     return NULL;

@@ -62,7 +62,7 @@ static void report_refused(struct server *server, const struct stranger *strange
     server->refused++;
     if (server->refused & (server->refused - 1))
         return;
-    snprintf(words, sizeof(words), "turned away: %s (%lu so far)", why, server->refused);
+    snprintf(words, sizeof(words), "refused: %s (%lu so far)", why, server->refused);
     report(stranger->name, words);
 }
 
@@ -178,7 +178,7 @@ static void admit(struct server *server, struct stranger *stranger)
     } else if (server->peer) {
         size = wire_seal(&stranger->wire, busy, sizeof(busy) - 1, frame);
         (void)!send(stranger->fd, frame, size, MSG_NOSIGNAL);
-        report(stranger->name, "sent away: another peer is being served");
+        report(stranger->name, "refused: another peer is being served");
     } else {
         start_peer(server, stranger);
     }
@@ -205,7 +205,7 @@ static void forget_late(struct server *server)
 {
     for (int i = 0; i < STRANGERS; i++)
         if (server->strangers[i].fd >= 0 && server->strangers[i].until <= verify_now()) {
-            report_refused(server, &server->strangers[i], "it proved no secret in time");
+            report_refused(server, &server->strangers[i], "it did not prove the secret in time");
             forget(&server->strangers[i]);
         }
 }

@@ -109,7 +109,7 @@ int peer_session(const char *secret_file, const char *nonces, int patience)
     while (serve_one(&session, end))
         continue;
     json_decref(session.fabrics);
-    /* Print before the connection closes: then the command can serve another peer. */
+    /* Prints before the connection closes: the command can then serve another peer. */
     printf("proved %u pairs\n", session.pairs);
     return EXIT_GOOD;
 }

@@ -25,7 +25,7 @@ static int allocate(struct side *side, const json_t *memory, struct loop_why *wh
             hmreg_mem_alloc(side->lib, (enum hmreg_iface)iface, (int)doc_number(memory, "device"),
                             iface == HMREG_IFACE_SYSTEM ? HMREG_MEM_HOST : HMREG_MEM_DEVICE,
                             SIDE_BYTES, &side->memory)))
-        return failed(why, "no memory was had");
+        return failed(why, "no memory could be allocated");
     side->bytes = malloc(SIDE_BYTES);
     return side->bytes ? 0 : loop_fail(why, "no memory was left");
 }

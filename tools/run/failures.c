@@ -24,26 +24,28 @@ static const struct entry {
     const char *text, *remedy;
 } entries[] = {
     {EFAULT, DEVICE, "no-peer-memory",
-     "The address is a device's, and the kernel cannot pin it: no peer memory client took it.",
+     "The address is a device's, but no peer memory client accepted it, so the kernel cannot pin "
+     "it.",
      NULL},
     {EFAULT, HOST, NULL, "Part of the range is not mapped, or cannot be pinned.",
      "Register memory that exists and may be written. A mapping of a device's memory (of a GPU's "
      "BAR, of /dev) cannot be pinned."},
     {EFAULT, ANY, NULL, "An address of the range cannot be pinned.",
      "Register host memory that is mapped; device memory needs a dmabuf or peer memory."},
-    {ENOMEM, DMABUF, "bar-small", "There was no room to map the dmabuf for the NIC.", NULL},
+    {ENOMEM, DMABUF, "bar-small", "There was no space to map the dmabuf for the NIC.", NULL},
     {ENOMEM, DEVICE, "bar-small",
-     "There was no room to map the device's memory for the NIC, or no region was left.", NULL},
+     "There was no space to map the device's memory for the NIC, or the NIC had no free region.",
+     NULL},
     {ENOMEM, ANY, "memlock-low", "The limit of locked memory, or of the NIC's regions, is reached.",
      NULL},
     {EINVAL, DMABUF, "page-offset-differs",
-     "The dmabuf is shorter than the range, its iova has another offset in the page than its "
-     "offset, or an access right is not known.",
+     "The dmabuf is shorter than the range, its iova and its offset differ within the page, or an "
+     "access right is unknown.",
      NULL},
     {EINVAL, ANY, NULL, "An argument is not accepted.",
      "Remote write and atomic rights need IBV_ACCESS_LOCAL_WRITE; the length must not be 0; some "
      "rights depend on the device."},
-    {EOPNOTSUPP, REREG, NULL, "This driver has no rereg.",
+    {EOPNOTSUPP, REREG, NULL, "This driver does not support re-registration (rereg).",
      "Deregister the region, and register the memory anew."},
     {EOPNOTSUPP, DMABUF, "nic-imports-no-dmabuf", "The NIC's driver imports no dmabufs.", NULL},
     {EPROTONOSUPPORT, DMABUF, "nic-imports-no-dmabuf", "The NIC's driver imports no dmabufs.",

@@ -52,7 +52,7 @@ static const char *memory_words(const json_t *row, char buf[32])
     return buf;
 }
 
-/* ", remote, on mlx5_0, by program": the rest of a row's key. */
+/* ", remote, on mlx5_0, by program": the other parts of a row's key. */
 static const char *rest_words(const json_t *row, char buf[160])
 {
     bool nic = doc_has(row, "nic"), caller = doc_has(row, "caller");
@@ -200,7 +200,7 @@ static void print_freed(const json_t *process)
     doc_each(row, json_object_get(process, "registrations"))
         if (doc_number(row, "freed"))
             print_paragraph("freed while registered: ",
-                            "%s%s of %s memory, from %s%s%s. The NIC still reaches the old pages: "
+                            "%s%s of %s memory, from %s%s%s. The NIC still accesses the old pages: "
                             "deregister first.",
                             least(process), count_words(doc_number(row, "freed"), "range", count),
                             memory_words(row, memory),
@@ -240,7 +240,8 @@ static void print_again(const json_t *process)
         return;
     if (own)
         snprintf(words, sizeof(words),
-                 " libfabric made %" PRIu64 " of them for itself, as its provider ofi_rxm does.",
+                 " libfabric made %" PRIu64
+                 " of them for its own use, as its provider ofi_rxm does.",
                  own);
     print_paragraph("registered again: ",
                     "%s%s repeated earlier ones of the same range%s and rights, and took %s.%s",
@@ -276,7 +277,7 @@ static void print_lost(const json_t *process)
 
     for (size_t i = 0; i < COUNT(kinds); i++)
         if (doc_number(lost, kinds[i].key))
-            print_paragraph("not recorded: ", "%" PRIu64 " %s, since the trace file was full",
+            print_paragraph("not recorded: ", "%" PRIu64 " %s, because the trace file was full",
                             doc_number(lost, kinds[i].key), kinds[i].words);
 }
 
@@ -296,8 +297,7 @@ static void print_process(const json_t *process)
                     doc_number(totals, "failures"), time_words(doc_number(totals, "ns"), took),
                     count_words(doc_number(totals, "deregistrations"), "deregistration", gone),
                     time_words(doc_number(totals, "deregistration_ns"), ended),
-                    least(process)[0] ? " The trace file was full: each count is at least so much."
-                                      : "");
+                    least(process)[0] ? " The trace file was full: each count is a minimum." : "");
     print_registrations(process);
     print_failures(process);
     print_left(process);

@@ -33,8 +33,8 @@
 #define NAME_TRIES     100
 
 #define FOLDER_ACCEPTED                                                                            \
-    "A folder of your own is accepted that no other user may write to, or a new name"
-#define OUTPUT_ACCEPTED "A new name, a file of your own and a device such as /dev/null are accepted"
+    "A new name, or your own folder that no other user may write to, is accepted"
+#define OUTPUT_ACCEPTED "A new name, your own file, or a device such as /dev/null is accepted"
 
 static int fail(const char *words, const char *why)
 {
@@ -404,7 +404,7 @@ static const struct option_def options[] = {
                 offsetof(struct run_options, gpu)),
     OPTION("by", "WAY", "hook calls by: preload, audit; audit hooks dlsym(3) too", take_by),
     OPTION_JSON("JSON instead of tables; its keys are in hmreg-run(1)"),
-    OPTION_NUMBER("follow", "SECONDS", "report again after so long, while the program runs",
+    OPTION_NUMBER("follow", "SECONDS", "report again after so many seconds, while the program runs",
                   offsetof(struct run_options, seconds), 1, 86400,
                   "whole seconds are accepted, from 1 to 86400"),
     OPTION_TEXT("output", "FILE", "write the report to FILE", offsetof(struct run_options, output),
@@ -419,7 +419,7 @@ static const struct option_def options[] = {
 
 const struct command command_run_program = {
     .name = "run",
-    .summary = "show what a program registers, and what a cache would save",
+    .summary = "show the registrations of a program, and how many a cache would save",
     .description =
         "Runs PROGRAM, unchanged, with its arguments, and reports at the end what it and\n"
         "its children registered by libibverbs or libfabric: calls, memory, paths, sizes,\n"

@@ -74,7 +74,7 @@ int program_find(const char *name, char path[PATH_MAX], char why[512])
     if (status == RUN_NOT_FOUND)
         snprintf(why, 512, "%.200s: no such program in PATH", name);
     else
-        snprintf(why, 512, "%.200s: PATH has it, and you may not execute it", name);
+        snprintf(why, 512, "%.200s: it is in PATH, but you may not execute it", name);
     return status;
 }
 
@@ -98,11 +98,12 @@ static bool raises_rights(const char *path)
 
 static bool refuse_rights(const char *path, char why[512])
 {
-    snprintf(why, 512,
-             "%.200s runs with another user's rights (set-user-ID, set-group-ID or file "
-             "capabilities): the dynamic linker loads no library of ours into it. Run it as a "
-             "user with these rights, or a copy of it without them.",
-             path);
+    snprintf(
+        why, 512,
+        "%.200s runs with another user's rights (set-user-ID, set-group-ID or file capabilities): "
+        "the dynamic linker does not load hmreg's libraries into it. Run it as a "
+        "user with these rights, or a copy of it without them.",
+        path);
     return false;
 }
 
@@ -203,7 +204,8 @@ static bool judge_script(const char *path, const char first[256], int depth, cha
     char interpreter[256];
 
     if (depth == MOST_SCRIPTS) {
-        snprintf(why, 512, "%.200s is a script below %d others: Linux executes no more of them",
+        snprintf(why, 512,
+                 "%.200s is a script with %d interpreters above it; Linux executes no longer chain",
                  path, MOST_SCRIPTS);
         return false;
     }
@@ -237,7 +239,7 @@ static bool judge(const char *path, int depth, char why[512])
         return refuse_rights(path, why);
     if (fd < 0) {
         snprintf(why, 512,
-                 "%.200s cannot be read (%s), so that it is unknown whether our libraries can be "
+                 "%.200s cannot be read (%s), so hmreg cannot tell whether its libraries can be "
                  "loaded into it. Run it as a user who may read it.",
                  path, strerror(error));
         return false;

@@ -41,7 +41,8 @@ static bool read_all(int fd, void *to, size_t size, char why[256])
         if (got < 0 && errno != EINTR)
             return refuse(why, "it cannot be read: %s", strerror(errno));
         if (got == 0)
-            return refuse(why, "it has %zu bytes, fewer than the %zu it should have", done, size);
+            return refuse(why, "it has %zu bytes, fewer than its format requires (%zu)", done,
+                          size);
         done += got > 0 ? (size_t)got : 0;
     }
     return true;
@@ -64,13 +65,13 @@ static bool check_header(int fd, char why[256])
     if (!check_file(fd, why) || !read_all(fd, &header, sizeof(header), why))
         return false;
     if (header.magic != RECORD_MAGIC)
-        return refuse(why, "it does not begin as a trace file does");
+        return refuse(why, "it does not begin like a trace file");
     foreign_copy(version, header.hmreg, sizeof(header.hmreg));
     if (header.version == RECORD_VERSION && header.size == sizeof(struct record_layout))
         return true;
     return refuse(why,
-                  "its format is %u with %u bytes, and this command reads format %d with %zu: use "
-                  "the command of the process's hmreg, %s",
+                  "its format is %u with %u bytes, but this command reads format %d with %zu: use "
+                  "the command of the process's own hmreg, %s",
                   header.version, header.size, RECORD_VERSION, sizeof(struct record_layout),
                   version);
 }

@@ -23,11 +23,11 @@ static const struct {
                                "Raise the limit: ulimit -f."},
     [RECORD_UNTRACED_CREATE] =
         {"no-file", "no trace file could be created",
-         "Name a folder with --dir that the process can still write to after it has changed its "
-         "root folder or its user: its own, or root's with the sticky bit, as /tmp."},
+         "Use --dir to name a folder to which the process can still write after it has changed its "
+         "root folder or its user: its own folder, or root's with the sticky bit, such as /tmp."},
     [RECORD_UNTRACED_ROOM] =
         {"no-room", "there was no room for a trace file",
-         "Each process needs 0.9 MiB: name a folder with more room, with --dir."},
+         "Each process needs 0.9 MiB: use --dir to name a folder with more room."},
     [RECORD_UNTRACED_MAP] = {"no-mapping", "the trace file could not be mapped",
                              "Raise the limit of its memory: ulimit -v."},
 };

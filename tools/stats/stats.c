@@ -184,7 +184,7 @@ static int run(const struct command *self, int argc, char **argv)
     if (status != EXIT_CONTINUE)
         return status;
     if (options.metrics && (options.json || options.seconds)) {
-        print_error("hmreg stats: --openmetrics with --json or --watch: one of them is accepted");
+        print_error("hmreg stats: --openmetrics excludes --json and --watch");
         return EXIT_USAGE;
     }
     return options.seconds ? watch(&options) : print_once(&options);
@@ -214,7 +214,7 @@ static const struct option_def options[] = {
 
 const struct command command_stats = {
     .name = "stats",
-    .summary = "show what the caches of running processes did",
+    .summary = "show the counters of the caches of running processes",
     .description = "Shows the counters of processes that use hmreg: of PID, or of all that this\n"
                    "user may read. It neither stops nor slows a process. One row for each cache\n"
                    "that was used, without columns of zeros:\n"

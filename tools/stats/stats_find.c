@@ -280,7 +280,7 @@ static void read_page(struct search *search, int fd)
         doc_add(search->libraries,
                 TAKE(search, caches, view->count)
                     ? describe_library(view)
-                    : describe_bad("its process shows more caches than are read at once"));
+                    : describe_bad("its process has more caches than one reading shows"));
         break;
     case VIEW_BAD:
         doc_add(search->libraries, describe_bad(why));
@@ -448,7 +448,8 @@ static bool refuse(char why[512], pid_t pid, int errnum)
 {
     if (errnum == EACCES || errnum == EPERM)
         snprintf(why, 512,
-                 "process %d may not be inspected: it is another user's, or protected; try as root",
+                 "process %d may not be inspected: it belongs to another user, or is protected; "
+                 "try as root",
                  (int)pid);
     else
         snprintf(why, 512, "there is no process %d", (int)pid);
@@ -475,8 +476,8 @@ bool stats_find_one(json_t *document, pid_t pid, char why[512])
     }
     json_decref(libraries);
     snprintf(why, 512,
-             "process %d shows no counters: it has not opened libhmreg, has HMREG_STATS=off, or "
-             "could not make the memory file",
+             "process %d publishes no counters: it has not opened libhmreg, has HMREG_STATS=off, "
+             "or could not make the memory file",
              (int)pid);
     return false;
 }

@@ -207,10 +207,10 @@ static void print_domain(const json_t *domain)
     char mark[32];
 
     snprintf(mark, sizeof(mark), "domain %" PRIu64 ": ", doc_number(domain, "number"));
-    print_paragraph(mark, "%s, %s%s%s", doc_words(domain, "provider"), doc_words(domain, "fabric"),
-                    doc_is(domain, "caching") ? "" : "; it caches nothing",
-                    doc_is(domain, "lost") ? "; it is lost: open another on the NIC that comes back"
-                                           : "");
+    print_paragraph(
+        mark, "%s, %s%s%s", doc_words(domain, "provider"), doc_words(domain, "fabric"),
+        doc_is(domain, "caching") ? "" : "; it caches nothing",
+        doc_is(domain, "lost") ? "; it is lost: if the NIC comes back, open another domain" : "");
 }
 
 static void print_not_shown(const json_t *library)
@@ -220,7 +220,7 @@ static void print_not_shown(const json_t *library)
     if (!doc_number(lost, "domains") && !doc_number(lost, "caches") && !doc_number(lost, "threads"))
         return;
     print_paragraph("",
-                    "Not shown, since the memory file is full: %" PRIu64 " domains, %" PRIu64
+                    "Not shown, because the memory file is full: %" PRIu64 " domains, %" PRIu64
                     " caches, the hits of %" PRIu64 " threads in a cache each.",
                     doc_number(lost, "domains"), doc_number(lost, "caches"),
                     doc_number(lost, "threads"));
@@ -282,8 +282,8 @@ static void print_left_out(const json_t *document)
 {
     if (!doc_number(document, "left_out"))
         return;
-    print_line("%" PRIu64 " processes were not read, or not wholly: the limits of one reading (see "
-               "hmreg-stats(1)) are reached. `hmreg stats PID` reads one of them.",
+    print_line("%" PRIu64 " processes were not read, or only partly: this reading reached its "
+               "limits (see hmreg-stats(1)). `hmreg stats PID` reads one of them.",
                doc_number(document, "left_out"));
 }
 

@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
-/* Attempts to read a slot between changes; and for all slots of a page, since a hostile page
+/* Attempts to read a slot between changes; and for all slots of a page, because a hostile page
  * changes always. */
 #define TRIES      1000
 #define MORE_TRIES 10000
@@ -50,9 +50,9 @@ static enum view_result check_file(int fd, size_t size, char why[256])
     int seals = fcntl(fd, F_GET_SEALS);
 
     if (seals < 0 || fstat(fd, &status) || fstatfs(fd, &system))
-        return refuse(VIEW_NONE, why, "it is no memory file: %s", strerror(errno));
+        return refuse(VIEW_NONE, why, "it is not a memory file: %s", strerror(errno));
     if (system.f_type != TMPFS_MAGIC || !(seals & F_SEAL_SHRINK))
-        return refuse(VIEW_NONE, why, "its size is not sealed; a library of hmreg seals it");
+        return refuse(VIEW_NONE, why, "its size is not sealed, but hmreg seals it");
     if (status.st_size < (off_t)size)
         return refuse(VIEW_NONE, why, "it has %lld bytes, fewer than the %zu it should have",
                       (long long)status.st_size, size);
@@ -74,17 +74,16 @@ static enum view_result check_header(const struct stats_header *header, int pid,
     char version[17];
 
     if (header->magic != STATS_PAGE_MAGIC)
-        return refuse(VIEW_NONE, why, "it does not begin as hmreg's does");
+        return refuse(VIEW_NONE, why, "it does not begin like hmreg's memory files");
     if (header->pid != pid)
         return refuse(VIEW_NONE, why, "it is process %d's", header->pid);
     foreign_copy(version, header->hmreg, sizeof(header->hmreg));
     if (header->version != STATS_PAGE_VERSION || header->size != sizeof(struct stats_layout))
-        return refuse(
-            VIEW_BAD, why,
-            "its format is %u with %u bytes, and this command reads format %d with %zu: use "
-            "the command of the process's hmreg, %s",
-            header->version, header->size, STATS_PAGE_VERSION, sizeof(struct stats_layout),
-            version);
+        return refuse(VIEW_BAD, why,
+                      "its format is %u with %u bytes, but this command reads format %d with %zu: "
+                      "use the command of the process's own hmreg, %s",
+                      header->version, header->size, STATS_PAGE_VERSION,
+                      sizeof(struct stats_layout), version);
     return VIEW_GOOD;
 }
 

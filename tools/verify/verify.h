@@ -100,8 +100,8 @@ bool verify_opening_ends(const char *fabric, int patience, char why[VERIFY_WHY])
  * then do not start either. */
 void verify_list(json_t *report, int patience);
 
-/* Removes from every text of a value all that identifies people and machines: the host's and the
- * user's name, IP, MAC and GID addresses, serial numbers, paths outside of /usr and /sys. */
+/* Removes from every text of a value everything that identifies people and machines: the host's and
+ * the user's name, IP, MAC and GID addresses, serial numbers, paths outside of /usr and /sys. */
 void verify_scrub(json_t *value);
 /* Would verify_scrub() change this text? */
 bool verify_is_secret(const char *text);

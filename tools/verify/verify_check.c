@@ -63,7 +63,7 @@ static int check_query(struct hmreg *lib, const json_t *expected, char *memory,
         (info->kind != HMREG_MEM_DEVICE || info->device == (int)doc_number(expected, "device")) &&
         info->alloc_base <= first && end <= info->alloc_base + info->alloc_len)
         return 0;
-    verdict_set(verdict, "failed", "it is found to be %s memory of %s, device %d",
+    verdict_set(verdict, "failed", "it was identified as %s memory of %s, device %d",
                 hmreg_mem_kind_name(info->kind), hmreg_iface_name(info->iface), info->device);
     return -1;
 }
@@ -263,7 +263,7 @@ static void run_on_fabric(struct fabric_list *list, const struct fabric *fabric,
                                     described});
 }
 
-/* libfabric opens each NIC that it lists, so it is called for its own checks only. */
+/* libfabric opens each NIC that it lists, so it is called only for its own checks. */
 static void run_on_fabrics(struct running *running)
 {
     static const char *const providers[] = {"loopback", "ofi", "verbs"};

@@ -194,7 +194,7 @@ static void judge(const struct attempt *attempt, const json_t *proof, const char
         verdict_set(attempt->verdict, "skipped", "%s", text);
     else if (may_not_transfer(attempt, proof))
         verdict_set(attempt->verdict, "skipped",
-                    "the NIC registers the PCIe mapping and does not transfer by it without data "
+                    "the NIC registers the PCIe mapping, but transfers through it only with data "
                     "direct: %s",
                     text);
     else
@@ -259,7 +259,7 @@ static bool is_refused(struct hmreg_domain *domain, const struct proof_subject *
     if (subject->kind != HMREG_MEM_DEVICE)
         return false;
     if (hmreg_domain_explain(domain, subject->iface, subject->device, &why))
-        verdict_error(verdict, "failed", "its path was not explained");
+        verdict_error(verdict, "failed", "hmreg_mr_explain() did not explain its path");
     else if (why.path == HMREG_PATH_NONE)
         verdict_set(verdict, "skipped", "%s",
                     why.refused ? why.reasons[0].text : "no path is left");
@@ -303,5 +303,5 @@ void verify_on_fabric(struct hmreg *lib, const struct fabric *fabric, const json
     if (!is_refused(attempt.domain, &attempt.subject, verdict))
         prove(&attempt);
     if (hmreg_domain_close(attempt.domain) && strcmp(verdict->result, "failed") != 0)
-        verdict_error(verdict, "failed", "its domain was not closed");
+        verdict_error(verdict, "failed", "its domain could not be closed");
 }

@@ -152,8 +152,8 @@ void verify_list(json_t *report, int patience)
         doc_add(json_object_get(report, "checks"),
                 doc_pack("{s:s, s:s, s:b, s:I, s:o}", "name", "list", "result", "failed",
                          "simulated", 0, "ms", (json_int_t)(verify_now() - began), "text",
-                         doc_format("the process that lists devices and fabrics %s; the rest runs "
-                                    "without devices' runtimes",
+                         doc_format("the process that lists devices and fabrics %s; the other "
+                                    "checks run without the devices' runtimes",
                                     why)));
         setenv("HMREG_IFACES", "system", 1);
         found = list(patience, why);
@@ -316,7 +316,7 @@ static void run_group(struct group *group)
 
     while (group->next < group->end && verify_now() < limit_of(group->checks))
         run_process(group);
-    snprintf(why, sizeof(why), "not reached within the %d s that all checks have",
+    snprintf(why, sizeof(why), "not reached within the limit of %d s for all checks",
              group->checks->total);
     skip_rest(group, why);
 }

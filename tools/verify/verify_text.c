@@ -25,8 +25,9 @@ static void print_head(const json_t *report, FILE *out)
             doc_number(counts, "ok"), doc_number(counts, "failed"), doc_number(counts, "skipped"),
             doc_number(report, "seconds"));
     if (doc_is(report, "simulated"))
-        fprintf(out,
-                "  Devices here are simulated: checks marked so say nothing about hardware.\n");
+        fprintf(
+            out,
+            "  Devices here are simulated: checks with this mark say nothing about hardware.\n");
 }
 
 void verify_print_summary(const json_t *report, FILE *out)
@@ -63,7 +64,7 @@ static void print_machine(const json_t *inventory, FILE *out)
                 doc_has(item, "nic") ? ", NIC " : "", doc_words(item, "nic"),
                 !doc_is(item, "opened")   ? doc_words(item, "why")
                 : doc_has(item, "checks") ? doc_words(item, "checks")
-                                          : "not checked, others represent it");
+                                          : "not checked, because others represent it");
     fprintf(out, "\nEnvironment\n");
 }
 

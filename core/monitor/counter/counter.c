@@ -202,7 +202,7 @@ static void *listen_to_counts(void *arg)
     return NULL;
 }
 
-/* ---- life -------------------------------------------------------------------------------- */
+/* ---- opening and closing ----------------------------------------------------------------- */
 
 static int map_own_memory(struct counter_monitor *counter)
 {
@@ -366,15 +366,14 @@ static uint32_t take_left(struct counter_monitor *counter, uint32_t left[UNWATCH
 static int fail_watch(int rc)
 {
     if (rc == -ENOSPC)
-        return hmreg_fail(rc, "as many ranges are watched as /dev/hmreg permits");
+        return hmreg_fail(rc, "/dev/hmreg permits no more watched ranges");
     if (rc == -EDQUOT)
-        return hmreg_fail(
-            -ENOSPC, "the user's processes watch as many ranges as /dev/hmreg permits one user "
-                     "(max_user_slots of hmreg_counter)");
+        return hmreg_fail(-ENOSPC, "the user's processes watch as many ranges as /dev/hmreg "
+                                   "permits per user (max_user_slots of hmreg_counter)");
     return hmreg_fail_os(-rc, "/dev/hmreg cannot watch the range");
 }
 
-/* Counts the watch before making it, so that no rest ends the thread meanwhile. */
+/* Counts the watch before making it, so that no idle check ends the thread meanwhile. */
 static void count_watch(struct counter_monitor *counter)
 {
     pthread_mutex_lock(&counter->lock);
@@ -462,7 +461,7 @@ void counter_monitor_unwatch(struct counter_monitor *counter, uint64_t start_add
 
 /* ---- resting ----------------------------------------------------------------------------- */
 
-/* A thread that has not begun does not rest: waiting for its begin is not allowed here. */
+/* A thread that has not begun does not end itself: waiting for its begin is not allowed here. */
 static bool may_rest(struct counter_monitor *counter)
 {
     bool may;

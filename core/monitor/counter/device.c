@@ -75,7 +75,7 @@ static int map(int fd, struct counter_device *out)
     if (version == HMREG_COUNTER_VERSION)
         return 0;
     munmap(page, out->bytes);
-    return hmreg_fail(-EOPNOTSUPP, "counter: " PATH " has interface %u, this library knows %u",
+    return hmreg_fail(-EOPNOTSUPP, "counter: " PATH " has interface %u, but this library knows %u",
                       version, HMREG_COUNTER_VERSION);
 }
 

@@ -200,7 +200,7 @@ const char *hook_arch_make_stub(uint8_t *to, const struct syscall_site *site,
     memcpy(leave, &(uint32_t){SVC}, sizeof(uint32_t));
     if ((another && !code_branch(leave, leave, another)) ||
         !code_branch(back, back, site->at + CODE_BRANCH))
-        return "another hook of it is too far away";
+        return "another hook of this function is out of reach of a jump";
     return NULL;
 }
 

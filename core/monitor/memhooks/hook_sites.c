@@ -137,9 +137,9 @@ static int find_in_file(struct hook_sites *sites, const struct wanted *wanted,
 
     for (size_t at = 0; !rc && syscall_next(&code, &at, &site); at += SYSCALL_STEP) {
         if (!site.at || site.number == SYSCALL_ANY)
-            return refuse(wanted, text,
-                          "has been put before libc's and enters the kernel in a form that cannot "
-                          "be hooked");
+            return refuse(
+                wanted, text,
+                "was loaded before libc and enters the kernel in a form that cannot be hooked");
         if (changes_mappings(site.number))
             rc = add_site(sites, wanted, &site);
     }
@@ -172,12 +172,12 @@ static int find_behind_jump(struct hook_sites *sites, const struct wanted *wante
     if (!to || is_stub_jump(function, wanted->number))
         return 0;
     if (!module_text((uintptr_t)to, &other.in))
-        return refuse(wanted, own, "begins with a jump to code that is in no file");
+        return refuse(wanted, own, "begins with a jump to code that is in no loaded file");
     if (strcmp(other.in.file, own->in.file) == 0)
         return 0;
     rc = find_in_file(sites, wanted, &other);
     if (!rc && sites->others == HOOK_OTHERS_MAX)
-        rc = refuse(wanted, own, "begins with one more jump to another library");
+        rc = refuse(wanted, own, "begins with a second jump to another library");
     if (!rc) {
         sites->other[sites->others++] = to;
         ++*found;
@@ -198,12 +198,12 @@ static int find_in_function(struct hook_sites *sites, const struct wanted *wante
         return rc;
     if (must && !found)
         return refuse(wanted, text,
-                      "does not enter the kernel in a form that can be hooked "
-                      "(something else may have hooked or probed it)");
+                      "does not enter the kernel in a form that can be hooked (perhaps another "
+                      "hook or a probe is there)");
     if (!must && others)
-        return refuse(wanted, text,
-                      "stands before libc's and enters the kernel in a form "
-                      "that cannot be hooked");
+        return refuse(
+            wanted, text,
+            "precedes libc's function and enters the kernel in a form that cannot be hooked");
     if (found && !stays)
         return refuse(wanted, text, "enters the kernel itself, in a file that may be unloaded");
     if (found)
@@ -310,7 +310,7 @@ static int find_linkers(struct hook_sites *sites)
             }
     for (size_t i = 0; !rc && i < count; i++)
         if (!found[i])
-            rc = refuse(&calls[i], &text, "is in no form that can be hooked");
+            rc = refuse(&calls[i], &text, "has a form that cannot be hooked");
     return rc;
 }
 

@@ -32,11 +32,11 @@ static int seal_islands(void)
     int rc = code_seal(&islands);
 
     if (rc == -ENOSYS)
-        return hmreg_fail(-EOPNOTSUPP, "memhooks: membarrier(2) failed, which new code needs; use "
-                                       "userfaultfd or import");
+        return hmreg_fail(-EOPNOTSUPP, "memhooks: membarrier(2) failed, and new code cannot be "
+                                       "used without it; use userfaultfd or import");
     return !rc ? 0
                : hmreg_fail(-EOPNOTSUPP,
-                            "memhooks: no memory for code of our own (mprotect: %s); use "
+                            "memhooks: no memory for hmreg's own code (mprotect: %s); use "
                             "userfaultfd or import",
                             strerror(-rc));
 }
@@ -80,8 +80,8 @@ static int make_stub(struct hooked *hook, const struct syscall_site *site, struc
     if (!why && !patch_make(&hook->patch, hook->stub))
         why = "no addresses are free";
     return why ? hmreg_fail(-EOPNOTSUPP,
-                            "memhooks: no code can be put within a jump of %s(): %s; use "
-                            "userfaultfd or import",
+                            "memhooks: %s() has no room for code within the reach of a jump: %s; "
+                            "use userfaultfd or import",
                             hook->function, why)
                : 0;
 }
@@ -140,7 +140,8 @@ static struct hooked *find_hooked(const struct hook_site *site)
 
 static int fail_changing(const char *function)
 {
-    return hmreg_fail(-EBUSY, "memhooks: other code is just changing the code of %s()", function);
+    return hmreg_fail(-EBUSY, "memhooks: other code is changing the code of %s() right now",
+                      function);
 }
 
 static int add_hooked(const struct hook_site *site, struct hook_state *state)
@@ -341,9 +342,9 @@ int hook_stubs_install(const struct hook_sites *sites, struct hook_state *state)
     int rc;
 
     if (!code_start())
-        return hmreg_fail(-EOPNOTSUPP, "memhooks: membarrier(2) cannot synchronize code: an old "
-                                       "kernel, or a filter of system calls; use userfaultfd or "
-                                       "import");
+        return hmreg_fail(-EOPNOTSUPP,
+                          "memhooks: membarrier(2) cannot synchronize code, because of an old "
+                          "kernel or a system call filter; use userfaultfd or import");
     rc = make_stubs(sites, state);
     rc = rc ? rc : find_all(sites, hooks);
     rc = rc ? rc : place(hooks, sites->count);

@@ -452,7 +452,7 @@ const char *hook_arch_make_stub(uint8_t *to, const struct syscall_site *site,
     memcpy(to, template->start, hook_arch_stub_size(site->number));
     memcpy(to, &header, sizeof(header));
     if (!(another ? write_chain(to, template, another) : write_ends(to, template, site)))
-        return "another hook of it is too far away";
+        return "another hook of this function is out of reach of a jump";
     return NULL;
 }
 

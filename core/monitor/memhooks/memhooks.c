@@ -88,7 +88,7 @@ static int check_bypass(void)
     const char *file = "", *what = bypass_find(&file);
 
     return what ? hmreg_fail(-EOPNOTSUPP,
-                             "memhooks: %s (%s) changes mappings past libc; use userfaultfd or "
+                             "memhooks: %s (%s) changes mappings without libc; use userfaultfd or "
                              "import, or choose memhooks by name",
                              what, file[0] ? file : "in this program")
                 : own_calls_check(OWN_CALLS_EACH);
@@ -96,7 +96,8 @@ static int check_bypass(void)
 
 static int fail_unsettled(void)
 {
-    return hmreg_fail(-EBUSY, "memhooks: the dynamic linker is just loading or unloading files");
+    return hmreg_fail(-EBUSY,
+                      "memhooks: the dynamic linker is loading or unloading files right now");
 }
 
 /* Has the linker listed the file that it mapped last? Without hooks in this process that is
@@ -136,7 +137,7 @@ static int check_unlisted(void)
     return atomic_fetch_add(&looks, 1) < UNLISTED_MOST
                ? fail_unsettled()
                : hmreg_fail(-EOPNOTSUPP, "memhooks: a library is mapped that the dynamic linker "
-                                         "does not know; use userfaultfd or import");
+                                         "does not list; use userfaultfd or import");
 }
 
 /* Checks for files that were being loaded when the hooks were installed: only their mappings show

@@ -315,15 +315,17 @@ static int describe(const struct search *search)
 {
     if (search->call.at)
         return hmreg_fail(-EOPNOTSUPP,
-                          "memhooks: %s at 0x%llx of %s changes mappings past libc; use "
+                          "memhooks: %s at 0x%llx of %s changes mappings without libc; use "
                           "userfaultfd or import, or choose memhooks by name",
                           search->call.name, (unsigned long long)search->offset,
                           search->name[0] ? search->name : "this program");
     if (search->segments > SEGMENTS_MOST)
         return hmreg_fail(-EOPNOTSUPP, "memhooks: more than %d files are loaded", SEGMENTS_MOST);
-    return search->unfinished ? hmreg_fail(-EBUSY, "memhooks: loaded code is still being searched "
-                                                   "for system calls of its own")
-                              : 0;
+    return search->unfinished
+               ? hmreg_fail(
+                     -EBUSY,
+                     "memhooks: hmreg is still searching loaded code for system calls of its own")
+               : 0;
 }
 
 static int search_some(struct known *known, const struct hook_sites *hooked, bool *found)
@@ -336,8 +338,9 @@ static int search_some(struct known *known, const struct hook_sites *hooked, boo
     if (!modules_linker(&search.linker))
         return 0;
     if (linker_list_read(look_into, &search) < 0)
-        return hmreg_fail(-EOPNOTSUPP, "memhooks: the dynamic linker is locked by a thread of the "
-                                       "process that this one was forked from");
+        return hmreg_fail(
+            -EOPNOTSUPP,
+            "memhooks: the dynamic linker is locked by a thread that the fork did not copy");
     *found = search.call.at;
     rc = describe(&search);
     if (!rc)

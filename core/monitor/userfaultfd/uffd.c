@@ -136,11 +136,11 @@ static bool is_refusal(int rc)
 
 static int fail_filtered(int file)
 {
-    return hmreg_fail(-EPERM,
-                      "userfaultfd is not used: a seccomp filter is in force, which may kill the "
-                      "process for calling userfaultfd(2), so that is not tried unless userfaultfd "
-                      "is asked for by name; and /dev/userfaultfd: %s",
-                      hmreg_strerror(file));
+    return hmreg_fail(
+        -EPERM,
+        "userfaultfd is not used: a seccomp filter might kill the process for userfaultfd(2), so "
+        "hmreg calls it only if userfaultfd is requested by name; and /dev/userfaultfd: %s",
+        hmreg_strerror(file));
 }
 
 static int open_descriptor(bool by_name)
@@ -181,13 +181,12 @@ static int agree(int fd)
     if (ioctl(fd, UFFDIO_API, &api) && errno != EINVAL)
         return hmreg_fail_os(errno, "userfaultfd: ioctl(2) with UFFDIO_API failed");
     if (!api.ioctls)
-        return hmreg_fail(-ENOSYS,
-                          "this kernel's userfaultfd has no write protection or no events");
+        return hmreg_fail(-ENOSYS, "this kernel's userfaultfd lacks write protection or events");
     uname(&system);
     if (!uffd_is_exact(api.features, system.release))
         return hmreg_fail(-ENOSYS,
-                          "userfaultfd of this kernel (%s) does not say when several changes are "
-                          "under way; Linux 5.15 does",
+                          "userfaultfd of this kernel (%s) does not report when several changes "
+                          "are under way; Linux 5.15 does",
                           system.release);
     return 0;
 }

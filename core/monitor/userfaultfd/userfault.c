@@ -249,7 +249,7 @@ static bool have_ended(const struct userfault *userfault)
     return rc == -ENOENT || (rc == -ENOMEM && !uffd_ask_changing(userfault->file.fd));
 }
 
-/* ---- the thread's life ------------------------------------------------------------------ */
+/* ---- the thread's start and end --------------------------------------------------------- */
 
 /* Gives the thread a table of descriptors of its own. If it shares the program's, it detects at the
  * next change that the descriptor was closed, or is another file. If the list's descriptor is
@@ -333,8 +333,9 @@ static int end_begin(struct userfault *userfault)
     if (!rc)
         return 0;
     thread_join(userfault->thread, &userfault->task);
-    return rc == -EBADF ? rc
-                        : hmreg_fail_os(-rc, "userfaultfd refused to watch a page of hmreg's own");
+    return rc == -EBADF
+               ? rc
+               : hmreg_fail_os(-rc, "userfaultfd refused to watch one of hmreg's own pages");
 }
 
 int userfault_have_thread(struct userfault *userfault)
@@ -398,7 +399,7 @@ static void stop_thread(struct userfault *userfault)
     watching_reset(&userfault->watching);
 }
 
-/* ---- life ------------------------------------------------------------------------------- */
+/* ---- opening and closing ---------------------------------------------------------------- */
 
 static bool clients_need(struct userfault *userfault, uint64_t start_addr, uint64_t end)
 {

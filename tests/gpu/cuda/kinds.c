@@ -385,7 +385,7 @@ TEST(kind__mapping_without_gpudirect__refused_with_the_remedy)
     kind.export_code = -EOPNOTSUPP;
     kind.export_says = "gpuDirectRDMACapable";
     kind.path = HMREG_PATH_NONE;
-    kind.refusal = "set it in the properties given to cuMemCreate";
+    kind.refusal = "set it in the properties for cuMemCreate";
     check(&kind);
     reserved_end(&reserved);
 }
@@ -490,7 +490,7 @@ TEST(kind__mapping_on_the_host_for_devices_only__refused)
     struct kind kind = host_reserved(&reserved, 1, false);
 
     kind.path = HMREG_PATH_NONE;
-    kind.refusal = "host memory for devices only";
+    kind.refusal = "host memory only for devices";
     check(&kind);
     reserved_end(&reserved);
 }

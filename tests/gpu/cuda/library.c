@@ -76,7 +76,7 @@ TEST(library__each_entry_of_ours__is_a_symbol)
 {
     library = library_need();
     if (version_of() < 12020)
-        test_skip("this driver is of CUDA %d", version_of());
+        test_skip("this driver has CUDA %d", version_of());
     for (size_t i = 0; i < OURS; i++)
         if (!is_too_new(ours[i]) && !dlsym(library, ours[i]))
             fail_msg("no %s", ours[i]);
@@ -139,7 +139,7 @@ TEST(library__each_entry_of_ours__answered_by_get_proc_address)
 {
     library = library_need();
     if (version_of() < 12020)
-        test_skip("this driver is of CUDA %d", version_of());
+        test_skip("this driver has CUDA %d", version_of());
     for (size_t i = 0; i < OURS; i++)
         if (!is_too_new(ours[i]) && !strstr(ours[i], "_ptsz") &&
             !first_version(get_address_of(library), library, ours[i]))

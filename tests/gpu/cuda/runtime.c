@@ -93,9 +93,10 @@ TEST(open__in_a_child__enodev)
     struct bench bench = bench_begin();
     struct hmem *hmem;
 
-    test_in_child(
-        hmem_cuda_ops.open(&hmem) == -ENODEV && strstr(hmreg_last_error()->text, "in a child") ? 0
-                                                                                               : 1);
+    test_in_child(hmem_cuda_ops.open(&hmem) == -ENODEV &&
+                          strstr(hmreg_last_error()->text, "is a forked child")
+                      ? 0
+                      : 1);
 }
 
 TEST_MAIN()

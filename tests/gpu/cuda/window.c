@@ -698,9 +698,9 @@ TEST(sync_memops__a_call_fails__no_region)
     cu_fail("cuPointerSetAttribute", CUDA_UNKNOWN_ERROR, 0, 1);
     expect_sync(&fixture, plain, -EIO, "CUDA_ERROR_UNKNOWN");
     cu_fail("cuCtxGetFlags", CUDA_UNKNOWN_ERROR, 0, 1);
-    expect_sync(&fixture, addr, -EIO, "no context of CUDA device 0 takes it");
+    expect_sync(&fixture, addr, -EIO, "no context of CUDA device 0 accepts it");
     cu_fail("cuCtxSetFlags", CUDA_UNKNOWN_ERROR, 0, 1);
-    expect_sync(&fixture, addr, -EIO, "no context of CUDA device 0 takes it");
+    expect_sync(&fixture, addr, -EIO, "no context of CUDA device 0 accepts it");
     cu_fail("cuDevicePrimaryCtxRetain", CUDA_UNKNOWN_ERROR, 0, 1);
     expect_sync(&fixture, addr, -EIO, "CUDA_ERROR_UNKNOWN");
     CU(cu.unmap(addr, granule));

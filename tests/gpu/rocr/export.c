@@ -30,7 +30,7 @@ TEST(export__descriptor_too_short__proto)
 
     setenv("HMREG_FAKE_HSA_SHORT", "4096", 1);
     assert_refused(rocr, memory + 4087, &range, -EPROTO, "4096 bytes");
-    assert_refused(rocr, memory + 8192, &range, -EPROTO, "at 8192 in it");
+    assert_refused(rocr, memory + 8192, &range, -EPROTO, "at 8192 would end");
     setenv("HMREG_FAKE_HSA_SHORT", "4097", 1);
     assert_ok(ops->export_dmabuf(rocr, at(memory) + 4087, 10, &range, 0, &dmabuf));
     close(dmabuf.fd);

@@ -226,7 +226,7 @@ static void check_imported(struct hmreg *lib, void *addr, size_t len, const char
     kind.export_code = -EOPNOTSUPP;
     kind.export_says = says;
     kind.path = HMREG_PATH_NONE;
-    kind.refusal = "export it where it was allocated";
+    kind.refusal = "export it in the process that allocated it";
     kind.uncached = true;
     kind_check(lib, &kind);
 }
@@ -364,7 +364,7 @@ TEST(kind__mapping_of_imported_memory__exported_by_its_owner_only)
     map_piece(MIB, MIB, MIB);
     app_fail("hsa_amd_vmem_export_shareable_handle", HSA_STATUS_ERROR_INCOMPATIBLE_ARGUMENTS, 0, 1);
     assert_fails(hmreg_export_dmabuf(lib, reserved.addr + MIB, MIB, 0, &dmabuf), -EOPNOTSUPP,
-                 "export it where it was allocated");
+                 "export it in the process that allocated it");
     assert_int_equal(dmabuf.fd, -7);
 }
 
@@ -380,7 +380,7 @@ TEST(kind__mapping_of_a_part_of_the_memory__ends_with_the_mapping)
     map_piece(0, MIB, 2 * MIB);
     kind = vmem_kind(reserved.addr + 5, MIB - 5);
     kind_check(lib, &kind);
-    assert_fails(hmreg_query(lib, reserved.addr, MIB + 1, &info), -ERANGE, "leaves");
+    assert_fails(hmreg_query(lib, reserved.addr, MIB + 1, &info), -ERANGE, "beyond its allocation");
 }
 
 static struct kind several(size_t from, size_t to, unsigned count)
@@ -418,7 +418,7 @@ TEST(kind__mappings_with_a_hole__erange)
     reserve(RESERVED);
     map_piece(0, MIB, MIB);
     map_piece(2 * MIB, MIB, MIB);
-    assert_fails(hmreg_query(lib, reserved.addr, 3 * MIB, &info), -ERANGE, "leaves");
+    assert_fails(hmreg_query(lib, reserved.addr, 3 * MIB, &info), -ERANGE, "beyond its allocation");
     assert_fails(hmreg_query(lib, reserved.addr + MIB, 10, &info), -EFAULT, "only reserved");
 }
 
@@ -449,7 +449,7 @@ TEST(kind__mapping_on_the_host__by_its_address)
     kind_check(lib, &kind);
     assert_int_equal(app.hsa_amd_vmem_set_access(reserved.addr, MIB, &access, 1), 0);
     kind.path = HMREG_PATH_NONE;
-    kind.refusal = "host memory for devices only";
+    kind.refusal = "host memory only for devices";
     kind_check(lib, &kind);
 }
 
@@ -544,7 +544,7 @@ TEST(kind__mapping_of_an_older_runtime__refused_in_words)
     reserve(RESERVED);
     map_piece(0, MIB, MIB);
     setenv("HMREG_FAKE_HSA_VMEM_RESERVED", "1", 1);
-    assert_fails(hmreg_query(lib, reserved.addr, MIB, &info), -EOPNOTSUPP, "use a newer one");
+    assert_fails(hmreg_query(lib, reserved.addr, MIB, &info), -EOPNOTSUPP, "use a newer runtime");
     assert_fails(hmreg_query(lib, reserved.addr + MIB, 10, &info), -EFAULT, "no runtime knows");
     unsetenv("HMREG_FAKE_HSA_VMEM_RESERVED");
     assert_fails(hmreg_query(lib, reserved.addr + MIB, 10, &info), -EFAULT, "only reserved");

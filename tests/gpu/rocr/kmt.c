@@ -124,7 +124,7 @@ TEST(resolve__device_memory__known_until_it_is_freed)
     assert_ok(ops->identity(rocr, at(memory), LEN, &second));
     assert_int_equal(second, first);
     assert_fails(ops->resolve(rocr, at(memory), LEN + 1, &range), -ERANGE,
-                 "leaves its allocation at");
+                 "extends beyond its allocation at");
     assert_ok(ops->free(rocr, memory, HMREG_MEM_DEVICE));
     expect_freed(rocr, memory);
     again = alloc(rocr, HMREG_MEM_DEVICE, LEN);
@@ -258,7 +258,7 @@ TEST(resolve__mapped_virtual_memory__never_the_systems)
     assert_int_equal(ENTRY(hsa_amd_vmem_set_access)(room, ROOM / 2, &access, 1), 0);
 
     assert_fails(ops->resolve(rocr, at(room) + 5, 100, &range), -EOPNOTSUPP,
-                 "virtual memory API: this runtime does not describe its mapping");
+                 "virtual memory API, whose mapping this runtime does not describe");
     assert_fails(ops->identity(rocr, at(room) + 5, 100, &id), -EOPNOTSUPP, "virtual memory API");
 
     assert_int_equal(ENTRY(hsa_amd_vmem_unmap)(room, ROOM / 2), 0);

@@ -117,7 +117,7 @@ static int open_in_child(void)
 
     if (ops->open(&rocr) != -ENODEV)
         return 1;
-    return strstr(hmreg_last_error()->text, "this one's parent") ? 0 : 2;
+    return strstr(hmreg_last_error()->text, "the parent of this one") ? 0 : 2;
 }
 
 TEST(open__in_a_child__nodev)

@@ -51,7 +51,8 @@ static void assert_leaves(struct hmem *rocr, const char *addr, size_t len, const
     struct hmem_range range;
 
     memset(&range, 0x5a, sizeof(range));
-    assert_fails(ops->resolve(rocr, at(addr), len, &range), -ERANGE, "leaves its allocation");
+    assert_fails(ops->resolve(rocr, at(addr), len, &range), -ERANGE,
+                 "extends beyond its allocation");
     assert_names_address(end);
     assert_int_equal(range.device, 0x5a5a5a5a);
 }

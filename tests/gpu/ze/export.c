@@ -178,7 +178,7 @@ TEST(export__piece_of_a_pool_at_a_page__eproto)
     first = app_alloc(&app, app.devices[0], page - 512);
     second = app_alloc(&app, app.devices[0], 2 * page);
     assert_int_equal(second % page, 0);
-    expect_refused(self, second, 2 * page, -EPROTO, "does not say where in it that lies");
+    expect_refused(self, second, 2 * page, -EPROTO, "does not report its offset there");
     app_free(&app, first);
     app_free(&app, second);
 }

@@ -118,7 +118,7 @@ TEST(kind__piece_of_a_pool__refused_with_the_remedy)
         fixture = begin();
         addr = app_alloc(&fixture.app, fixture.app.devices[0], 1000);
         kind = device_kind(addr, 1000);
-        refuse(&kind, -EPROTO, "does not say where in it that lies");
+        refuse(&kind, -EPROTO, "does not report its offset there");
         kind_check(fixture.lib, &kind);
         app_free(&fixture.app, addr);
         test_finish();
@@ -468,7 +468,7 @@ TEST(kind__mappings_with_a_hole__erange)
 
     map_one(&reserved, 0);
     map_one(&reserved, 2);
-    assert_fails(hmreg_query(fixture.lib, addr, 3 * MIB, &info), -ERANGE, "leaves");
+    assert_fails(hmreg_query(fixture.lib, addr, 3 * MIB, &info), -ERANGE, "beyond its allocation");
     map_one(&reserved, 1);
     assert_ok(hmreg_query(fixture.lib, addr, 3 * MIB, &info));
     assert_int_equal(info.segments, 3);
@@ -506,7 +506,7 @@ TEST(kind__mappings_of_two_reservations__erange)
     map_one(&first, 3);
     map_one(&second, 0);
     assert_fails(hmreg_query(fixture.lib, (void *)(uintptr_t)(second.addr - 1), 2, &info), -ERANGE,
-                 "leaves");
+                 "beyond its allocation");
     reserved_end(&first);
     reserved_end(&second);
 }
@@ -522,7 +522,7 @@ TEST(kind__mapping_of_a_part_of_the_memory__refused)
 
         map_part(&reserved, i, 2 * MIB, i * MIB);
         kind = device_kind(reserved.addr + i * MIB, MIB);
-        refuse(&kind, -EPROTO, "does not say where in it that lies");
+        refuse(&kind, -EPROTO, "does not report its offset there");
         kind_check(fixture.lib, &kind);
     }
     reserved_end(&reserved);

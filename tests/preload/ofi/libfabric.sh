@@ -146,7 +146,7 @@ says_that_libfabric_registers() {
     local port=$(any_port)
     FI_PROVIDER=tcp,ofi_rxm pingpong
     cat "$scratch/report"
-    grep -q 'libfabric made [0-9]* of them for itself, as its provider ofi_rxm does' "$scratch/report" &&
+    grep -q 'libfabric made [0-9]* of them for its own use, as its provider ofi_rxm does' "$scratch/report" &&
         ! grep -q 'a cache would save' "$scratch/report"
 }
 

@@ -2,16 +2,16 @@
  *
  * In libhmreg-preload-verbs.so: the table of functions that calls are passed on to.
  */
-#ifndef HMREG_PRELOAD_VERBS_BELOW_H
-#define HMREG_PRELOAD_VERBS_BELOW_H
+#ifndef HMREG_PRELOAD_VERBS_PASS_ON_H
+#define HMREG_PRELOAD_VERBS_PASS_ON_H
 
 #include "preload/record.h"
 #include "preload/verbs/verbs_calls.h"
 
 /* The table. */
-const struct verbs_calls *verbs_below(void);
+const struct verbs_calls *verbs_target(void);
 /* Sets the table; the first set is kept. */
-void verbs_set_below(const struct verbs_calls *calls);
+void verbs_set_target(const struct verbs_calls *calls);
 
 /* A registration that the program asks for. */
 struct verbs_request {
