@@ -42,7 +42,7 @@ TEST(group_open__wrong_arguments__refused)
 
 TEST(group_open__member_completes_in_a_queue__opnotsupp)
 {
-    struct provider_caps caps = script_caps;
+    struct script_caps caps = script_caps;
     struct hmreg_domain *out = NULL;
 
     caps.async = true;
@@ -72,13 +72,13 @@ TEST(group_open__allocation_fails__enomem_and_nothing_stays)
 
 TEST(group__members_differ__the_sum_of_their_demands)
 {
-    struct provider_caps caps = {.fabric = "a fabric whose name is longer than the others",
-                                 .mr_mode = HMREG_MR_PROV_KEY | HMREG_MR_ALLOCATED,
-                                 .key_size = 4,
-                                 .iov_limit = 2,
-                                 .max_len = 1u << 20,
-                                 .nic = "mlx5_1",
-                                 .pci = {.valid = 1}};
+    struct script_caps caps = {.fabric = "a fabric whose name is longer than the others",
+                               .mr_mode = HMREG_MR_PROV_KEY | HMREG_MR_ALLOCATED,
+                               .key_size = 4,
+                               .iov_limit = 2,
+                               .max_len = 1u << 20,
+                               .nic = "mlx5_1",
+                               .pci = {.valid = 1}};
     struct hmreg_domain_info info = {.size = sizeof(info)};
 
     open_members(1, &caps);

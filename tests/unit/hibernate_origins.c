@@ -118,7 +118,7 @@ TEST(hibernate__device_memory__no_descriptor_is_left)
 
 TEST(hibernate__registrations_in_the_callers_queue__opnotsupp)
 {
-    struct provider_caps caps = script_caps;
+    struct script_caps caps = script_caps;
     struct hmreg_mr *mr = NULL;
 
     caps.async = true;
@@ -141,7 +141,7 @@ TEST(hibernate__job__refused_until_closed)
                                  .iov_count = 1,
                                  .access = HMREG_ACCESS_ALL,
                                  .requested_key = 5};
-    struct provider_caps caps = script_caps;
+    struct script_caps caps = script_caps;
     struct hmreg_job *job = NULL;
     struct hmreg_mr *mr = NULL;
 

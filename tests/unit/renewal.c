@@ -16,7 +16,7 @@ static struct scene {
 
 static void end(void)
 {
-    assert_int_equal(live_keys, 1);
+    assert_int_equal(script.keys, 1);
     hmreg_remote_close(scene.remote);
 }
 
@@ -99,9 +99,9 @@ TEST(check__tokens_of_other_kinds__refused)
 TEST(renew__each_step_fails__the_remote_is_as_it_was)
 {
     begin();
-    map_code = -ENOSPC;
+    script.map_code = -ENOSPC;
     assert_fails(hmreg_remote_renew(scene.remote, scene.token, scene.size), -ENOSPC, "no key");
-    map_code = 0;
+    script.map_code = 0;
     allocations = 0;
     failing = 1;
     assert_fails(hmreg_remote_renew(scene.remote, scene.token, scene.size), -ENOMEM, "no memory");
@@ -119,11 +119,11 @@ TEST(open_many__unmapping_fails_after_a_bad_token__the_token_is_the_reason)
     memcpy(tokens, scene.token, scene.size);
     memcpy(tokens + scene.size, scene.token, scene.size);
     tokens[scene.size + 11] ^= 1; /* its iface */
-    unmap_code = -EIO;
+    script.unmap_code = -EIO;
     assert_fails(
         hmreg_remote_open_many(fixture.members[0], tokens, 2 * scene.size, remotes, &count),
         -EBADMSG, "tokens[1], at byte");
-    unmap_code = 0;
+    script.unmap_code = 0;
     assert_null(remotes[0]);
 }
 
@@ -165,8 +165,8 @@ TEST(lost__raw_keys__are_neither_mapped_nor_unmapped)
                  "unplugged");
     assert_ok(hmreg_remote_addr(scene.remote, 0, 1, &addr, &key));
     hmreg_remote_close(scene.remote);
-    assert_int_equal(live_keys, 1);
-    live_keys = 0;
+    assert_int_equal(script.keys, 1);
+    script.keys = 0;
 }
 
 TEST(open__raw_keys_that_segments_do_not_name__badmsg)
@@ -177,7 +177,7 @@ TEST(open__raw_keys_that_segments_do_not_name__badmsg)
     assert_fails(open_two(0, 1, 15), -EBADMSG, "raw keys in it");
     assert_fails(open_two(1, 0, 16), -EBADMSG, "raw keys in it");
     assert_fails(open_two(0, 2, 16), -EBADMSG, "raw keys in it");
-    assert_int_equal(live_keys, 0);
+    assert_int_equal(script.keys, 0);
 }
 
 TEST(check__each_pair_of_instance_and_generation__its_state)

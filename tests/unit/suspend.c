@@ -148,7 +148,7 @@ TEST(group__one_rail_is_busy__none_is_used)
 
     script_open(&fixture, NULL, NULL);
     members[0] = fixture.domain;
-    assert_ok(hmreg_domain_create(fixture.lib, &script_ops, &script_caps, NULL, NULL, &members[1]));
+    assert_ok(script_domain(fixture.lib, NULL, NULL, &members[1]));
     assert_ok(hmreg_group_open(fixture.lib, members, 2, &config, &group));
     assert_ok(hmreg_mr_reg(group, fixture.memory[0], LEN, HMREG_ACCESS_ALL, 0, 9, 0, &mr, NULL));
     for (unsigned i = 0; i < 2; i++)
@@ -185,7 +185,7 @@ TEST(resume__a_rail_is_not_there_any_more__its_calls_fail)
 
     script_open(&fixture, NULL, NULL);
     members[0] = fixture.domain;
-    assert_ok(hmreg_domain_create(fixture.lib, &script_ops, &script_caps, NULL, NULL, &members[1]));
+    assert_ok(script_domain(fixture.lib, NULL, NULL, &members[1]));
     assert_ok(hmreg_group_open(fixture.lib, members, 2, &config, &group));
     assert_ok(hmreg_mr_reg(group, fixture.memory[0], LEN, HMREG_ACCESS_ALL, 0, 9, 0, &mr, NULL));
     rail = hmreg_mr_rail(mr, 1);
@@ -310,25 +310,25 @@ static void start_beside(void)
     assert_false(atomic_load(&beside.ended));
 }
 
-static int reg_beside(void *self, const struct provider_request *req, struct hmreg_mr_keys *out,
-                      struct hmreg_reason *why)
+static int before_reg(unsigned domain)
 {
-    bool fails = beside.armed && beside.again && script.count == 2;
-    int rc = fails ? -EIO : script_ops.reg(self, req, out, why);
+    if (!beside.armed || !beside.again || script.count < 2)
+        return 0;
+    start_beside();
+    return -EIO;
+}
 
-    if (beside.armed && beside.again && !fails)
+static void after_reg(void)
+{
+    if (beside.armed && beside.again)
         assert_ok(hmreg_invalidate(fixture.lib, fixture.memory[0], LEN));
     else if (beside.armed && !beside.in_callback)
         start_beside();
-    return rc;
 }
 
-static int dereg_beside(void *self, struct hmreg_mr_keys *mr)
+static void after_dereg(void)
 {
-    int rc = script_ops.dereg(self, mr);
-
     atomic_store(&beside.deregistered, true);
-    return rc;
 }
 
 static void made_beside(const struct hmreg_mr *mr, const struct hmreg_mr_info *info, void *context)
@@ -341,7 +341,6 @@ static void suspend_during(uint32_t flags, bool explicit, bool in_callback, int 
 {
     struct hmreg_domain_config config = {
         .size = sizeof(config), .flags = flags, .made = made_beside};
-    struct provider_ops ops = script_ops;
     struct hmreg_mr *before = NULL, *mr = NULL;
     struct hmreg_domain *usual;
     unsigned resumed = 0;
@@ -349,9 +348,10 @@ static void suspend_during(uint32_t flags, bool explicit, bool in_callback, int 
 
     script_open(&fixture, NULL, NULL);
     usual = fixture.domain;
-    ops.reg = reg_beside;
-    ops.dereg = dereg_beside;
-    assert_ok(hmreg_domain_create(fixture.lib, &ops, &script_caps, NULL, &config, &fixture.domain));
+    script.before_reg = before_reg;
+    script.after_reg = after_reg;
+    script.after_dereg = after_dereg;
+    assert_ok(script_domain(fixture.lib, NULL, &config, &fixture.domain));
     before = reg(0, 1);
     beside.in_callback = in_callback;
     beside.armed = true;
@@ -412,36 +412,28 @@ static void suspend_after_free(void)
     inside = false;
 }
 
-static int reg_fails(void *self, const struct provider_request *req, struct hmreg_mr_keys *out,
-                     struct hmreg_reason *why)
+static int fail_third(unsigned domain)
 {
     if (script.count < 2)
-        return script_ops.reg(self, req, out, why);
+        return 0;
     after_free = suspend_after_free;
-    return hmreg_fail(-EIO, "it fails");
+    return -EIO;
 }
 
 /* As each thing that a failed job has is freed, another call finds the job. */
 TEST(suspend__while_a_job_ends__what_it_frees_is_not_read)
 {
     struct hmreg_job_config config = {.size = sizeof(config), .workers = 1, .piece_len = LEN};
-    struct provider_ops ops = script_ops;
-    struct hmreg_domain *usual;
     struct hmreg_mr *mr = NULL;
 
     script_open(&fixture, NULL, NULL);
-    usual = fixture.domain;
-    ops.reg = reg_fails;
-    assert_ok(hmreg_domain_create(fixture.lib, &ops, &script_caps, NULL, NULL, &fixture.domain));
+    script.before_reg = fail_third;
     assert_int_equal(hmreg_mr_reg_large(fixture.domain, fixture.memory[0], 3 * LEN,
                                         HMREG_ACCESS_ALL, &config, &mr),
                      -EIO);
     after_free = NULL;
     assert_true(found_job > 0);
     assert_int_equal(script.live, 0);
-    assert_ok(hmreg_domain_close(fixture.domain));
-    script.destroys--;
-    fixture.domain = usual;
 }
 
 /* What a call knows of its memory is from before a suspension, which has ended by now. */
@@ -580,7 +572,7 @@ TEST(suspend__uncached_gets__found_too)
 
 TEST(suspend__registrations_in_the_callers_queue__opnotsupp)
 {
-    struct provider_caps caps = script_caps;
+    struct script_caps caps = script_caps;
     struct hmreg_mr *mr = NULL;
 
     caps.async = true;
@@ -600,7 +592,7 @@ TEST(suspend__job_of_the_range__busy)
                                  .iov_count = 1,
                                  .access = HMREG_ACCESS_ALL,
                                  .requested_key = 5};
-    struct provider_caps caps = script_caps;
+    struct script_caps caps = script_caps;
     struct hmreg_job *job = NULL;
     struct hmreg_mr *mr = NULL;
     unsigned resumed = 0;
