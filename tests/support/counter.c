@@ -118,8 +118,14 @@ static enum provider_room room(void *self, int rc)
     return (enum provider_room)counter.says;
 }
 
+static void destroy(void *self)
+{
+    if (counter.destroy_hook)
+        counter.destroy_hook();
+}
+
 static const struct provider_ops counter_ops = {
-    .name = "ofi", .can = can, .reg = reg, .room = room, .dereg = dereg};
+    .name = "ofi", .can = can, .reg = reg, .room = room, .dereg = dereg, .destroy = destroy};
 
 static int fail_ready(const char *call)
 {

@@ -31,6 +31,7 @@ struct counter {
      * replace them while the reaper deregisters. */
     void (*_Atomic reg_hook)(const struct provider_request *request);
     void (*_Atomic dereg_hook)(uint64_t key);
+    void (*destroy_hook)(void); /* as a domain is destroyed */
     /* Of domains of counter_open_binding(): */
     atomic_uint binds, enables;        /* calls, including failed ones */
     unsigned bind_fails, enable_fails; /* this call, from 1, fails with ready_code; 0: none */

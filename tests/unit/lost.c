@@ -6,10 +6,8 @@
 #define FAILING_MALLOC
 #include "tests/support/cache_fixture.h"
 #include "tests/support/failing_allocation.h"
+#include "tests/support/inside.h"
 #include "tests/support/vendors.h"
-
-#include "core/cache/cache_set.h"
-#include "core/mr/region.h"
 
 #include <hmreg/group.h>
 #include <hmreg/job.h>
@@ -189,7 +187,7 @@ TEST(lost__marked_and_not_settled__no_hit)
     begin();
     held = got(lost, 0);
     hmreg_mr_put(got(lost, 0));
-    lost_mark(lost, "gone");
+    inside_mark_lost(lost, "gone");
     assert_fails(get(lost, 0, &mr), -ENODEV, "gone");
     hmreg_mr_put(held);
     assert_ok(hmreg_domain_lost(lost, "again"));
@@ -238,12 +236,12 @@ TEST(lost__query_and_stats__say_so)
     begin();
     assert_ok(hmreg_domain_query(lost, &info));
     assert_string_equal(info.lost, "");
-    assert_int_equal(lost->caches->shown->lost, 0);
+    assert_int_equal(inside_shows_lost(lost), 0);
     assert_ok(hmreg_domain_lost(lost, "port 1 is down"));
     assert_ok(hmreg_domain_query(lost, &info));
     assert_string_equal(info.lost, "port 1 is down");
-    assert_int_equal(lost->caches->shown->lost, 1);
-    assert_int_equal(alive->caches->shown->lost, 0);
+    assert_int_equal(inside_shows_lost(lost), 1);
+    assert_int_equal(inside_shows_lost(alive), 0);
 }
 
 TEST(lost__forked_child__eperm)
@@ -346,7 +344,7 @@ TEST(lost__deregistration_hangs__nobody_waits)
     assert_ok(hmreg_domain_flush(lost));
     hmreg_mr_put(got(alive, 0));
     assert_ok(hmreg_mr_close(registered(alive, 1)));
-    assert_int_equal(undone_left(lost), 3);
+    assert_int_equal(inside_undone(lost), 3);
     assert_fails(hmreg_domain_close(lost), -EBUSY, "it does not answer");
     assert_fails(hmreg_domain_close(lost), -EBUSY, "has not returned");
     sem_post(&let_go);
@@ -383,7 +381,7 @@ TEST(lost__no_thread__kept_until_one_starts)
     atomic_store(&start_fails, true);
     assert_ok(hmreg_domain_lost(lost, "gone"));
     assert_ok(hmreg_mr_close(explicit));
-    assert_int_equal(undone_left(lost), 1);
+    assert_int_equal(inside_undone(lost), 1);
     assert_fails(hmreg_domain_close(lost), -EBUSY, "1 of its registrations");
     assert_int_equal(counter.regions, 1);
     atomic_store(&start_fails, false);
@@ -515,10 +513,10 @@ TEST(lost__marked_and_another_has_no_room__its_regions_stay)
     struct hmreg_mr *mr = NULL;
 
     begin();
-    strcpy(lost->caps.nic, "nic0"); /* so that its regions would be of use */
-    strcpy(alive->caps.nic, "nic0");
+    inside_set_names(lost, NULL, "nic0"); /* so that its regions would be of use */
+    inside_set_names(alive, NULL, "nic0");
     hmreg_mr_put(got(lost, 0));
-    lost_mark(lost, "gone");
+    inside_mark_lost(lost, "gone");
     counter.room = 1;
     assert_int_equal(get(alive, 2, &mr), -ENOMEM);
     counter.room = 0;
