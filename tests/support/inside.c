@@ -4,7 +4,11 @@
  */
 #include "tests/support/inside.h"
 
+#include "core/base/error.h"
+#include "core/base/fault_cause.h"
+#include "core/base/lock_right.h"
 #include "core/base/reaper.h"
+#include "core/base/thread.h"
 #include "core/base/work.h"
 #include "core/cache/cache_set.h"
 #include "core/cache/get_slow.h"
@@ -14,7 +18,15 @@
 #include "core/context/lost.h"
 #include "core/context/resolve.h"
 #include "core/context/runtimes.h"
+#include "core/group/group.h"
 #include "core/monitor/change/change_queue.h"
+#include "core/monitor/change/sharing.h"
+#include "core/monitor/memhooks/hook_arch.h"
+#include "core/monitor/memhooks/hook_sites.h"
+#include "core/monitor/memhooks/memhooks.h"
+#include "core/monitor/userfaultfd/uffd.h"
+#include "core/monitor/userfaultfd/watched.h"
+#include "core/mr/explain.h"
 #include "core/mr/room.h"
 #include "core/mr/undone.h"
 
@@ -27,6 +39,10 @@ _Static_assert(INSIDE_CHANGES == CHANGES_SIZE, "as the library has it");
 _Static_assert(INSIDE_VIEWS == TLS_VIEWS, "as the library has it");
 _Static_assert(INSIDE_LARGER == RANGE_LIST_MOST, "as the library has it");
 _Static_assert(INSIDE_MAPPED == MAPPED_KNOWN, "as the library has it");
+_Static_assert(INSIDE_STACK_BYTES == THREAD_STACK_BYTES, "as the library has it");
+_Static_assert(INSIDE_WATCHED_LARGE == WATCHING_LARGE, "as the library has it");
+_Static_assert(INSIDE_WATCHED_KEPT == WATCHING_KEPT, "as the library has it");
+_Static_assert(INSIDE_COUNTS_CALLS == HOOK_COUNTS_CALLS, "as the library has it");
 _Static_assert(INSIDE_IDLE_NS == REAPER_IDLE_NS, "as the library has it");
 
 /* ---- the caches of a domain --------------------------------------------------------------- */
@@ -275,6 +291,83 @@ enum hmreg_monitor inside_shown_monitor(const struct hmreg *lib)
     return (enum hmreg_monitor)lib->stats_page.page->header.monitor;
 }
 
+const char *inside_shown_why(const struct hmreg *lib)
+{
+    return lib->stats_page.page->header.monitor_why;
+}
+
+bool inside_forget_at_fork(void (*forget)(void))
+{
+    return sharing_starts(forget);
+}
+
+/* ---- its userfaultfd ---------------------------------------------------------------------- */
+
+int inside_uffd_open(bool by_name, int *fd)
+{
+    struct owned_fd file;
+    int rc = uffd_open(by_name, &file);
+
+    if (!rc)
+        *fd = file.fd;
+    return rc;
+}
+
+int inside_uffd_watch(int fd, uint64_t start, uint64_t end)
+{
+    return uffd_watch(fd, start, end);
+}
+
+int inside_uffd_ask(int fd, uint64_t at)
+{
+    return uffd_ask_watched(fd, at, (uint64_t)sysconf(_SC_PAGESIZE));
+}
+
+bool inside_uffd_is_exact(uint64_t features, const char *release)
+{
+    return uffd_is_exact(features, release);
+}
+
+/* ---- its hooks ---------------------------------------------------------------------------- */
+
+uint64_t inside_hook_calls(void)
+{
+    return memhooks_calls();
+}
+
+uint64_t inside_hook_loads(void)
+{
+    return memhooks_loads();
+}
+
+bool inside_is_quiet(void)
+{
+    uint64_t when;
+
+    return memhooks_is_quiet(&when);
+}
+
+bool inside_counts_agree(void)
+{
+    const struct hook_state *hooks = hook_state_get();
+    uint64_t ended = atomic_load(&hooks->ended);
+
+    return ended <= atomic_load(&hooks->begun);
+}
+
+_Atomic uint64_t *inside_hooks(void)
+{
+    return &hook_state_get()->inside;
+}
+
+int inside_hook_sites(void)
+{
+    struct hook_sites sites;
+    int rc = hook_sites_find(&sites);
+
+    return rc ? rc : (int)sites.count;
+}
+
 /* ---- the library's own thread ------------------------------------------------------------- */
 
 bool inside_thread_runs(void)
@@ -446,4 +539,41 @@ bool inside_steps(unsigned long *steps)
 size_t inside_domain_size(void)
 {
     return sizeof(struct hmreg_domain);
+}
+
+bool inside_any_thread(const struct hmreg_domain *domain)
+{
+    return domain->caps.any_thread;
+}
+
+bool inside_keeps_keys(const struct hmreg_domain *domain)
+{
+    return domain->keys.used != NULL;
+}
+
+bool inside_is_replacing(const struct hmreg_domain *group)
+{
+    return group_is_replacing(group->group);
+}
+
+void inside_keep_refusal(void)
+{
+    explain_keep(HMREG_IFACE_SYSTEM, -1, NULL, 0);
+}
+
+bool inside_may_lock(void)
+{
+    return lock_right_exempts();
+}
+
+void inside_find_cause(const struct iovec *iov, size_t count)
+{
+    char text[FAULT_CAUSE_BYTES];
+
+    hmreg_fault_cause(iov, count, false, text);
+}
+
+int inside_fail(int code, const char *text)
+{
+    return hmreg_fail(code, "%s", text);
 }

@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/uio.h>
 
 /* ---- the caches of a domain --------------------------------------------------------------- */
 
@@ -96,8 +97,48 @@ void inside_set_tries(unsigned tries);
 /* Are memory or descriptors short? The kernel has answered with this code. */
 bool inside_is_short(struct hmreg *lib);
 void inside_answered(struct hmreg *lib, int code);
-/* The monitor on the stats page. */
+/* The monitor on the stats page, and why it is no other. */
 enum hmreg_monitor inside_shown_monitor(const struct hmreg *lib);
+const char *inside_shown_why(const struct hmreg *lib);
+/* Called in the children of each fork, with the lock of what libraries share. False: no memory. */
+bool inside_forget_at_fork(void (*forget)(void));
+
+/* ---- its userfaultfd ---------------------------------------------------------------------- */
+
+#define INSIDE_STACK_BYTES ((size_t)192 << 10) /* of the library's threads: THREAD_STACK_BYTES */
+#define INSIDE_WATCHED_LARGE                                                                       \
+    (1 << 20)                 /* bytes of a mapping that may stay watched: WATCHING_LARGE */
+#define INSIDE_WATCHED_KEPT 4 /* such mappings without a region: WATCHING_KEPT */
+
+/* Opens one as the monitor does: userfaultfd(2) under a filter only if asked by name. A negative
+ * error number. */
+int inside_uffd_open(bool by_name, int *fd);
+int inside_uffd_watch(int fd, uint64_t start, uint64_t end);
+/* 0: the page is watched, by this userfaultfd or another; -ENOENT: it is not. */
+int inside_uffd_ask(int fd, uint64_t at);
+/* Does this kernel say exactly whether a change is under way? */
+bool inside_uffd_is_exact(uint64_t features, const char *release);
+
+/* ---- its hooks ---------------------------------------------------------------------------- */
+
+#if defined(__x86_64__) && defined(__LP64__)
+#define INSIDE_COUNTS_CALLS                                                                        \
+    1 /* hooks count the calls that may change mappings: HOOK_COUNTS_CALLS */
+#else
+#define INSIDE_COUNTS_CALLS 0
+#endif
+
+/* Changes that hooks have pushed, and files that were loaded, as hooks know. */
+uint64_t inside_hook_calls(void);
+uint64_t inside_hook_loads(void);
+/* No call that may change mappings is under way. */
+bool inside_is_quiet(void);
+/* Calls that began are at least those that have ended. */
+bool inside_counts_agree(void);
+/* Threads inside a hook. */
+_Atomic uint64_t *inside_hooks(void);
+/* Places in code that hooks need; a negative error number. */
+int inside_hook_sites(void);
 
 /* ---- the library's own thread ------------------------------------------------------------- */
 
@@ -150,5 +191,18 @@ void inside_add_traffic(int more);
 /* The library's steps of this thread's calls; false: a release build does not count them. */
 bool inside_steps(unsigned long *steps);
 size_t inside_domain_size(void);
+/* May the library's thread end registrations of the domain? Does it keep which keys are in use? */
+bool inside_any_thread(const struct hmreg_domain *domain);
+bool inside_keeps_keys(const struct hmreg_domain *domain);
+/* Is a member of the group being replaced? */
+bool inside_is_replacing(const struct hmreg_domain *group);
+/* The thread has what it keeps of a refusal. */
+void inside_keep_refusal(void);
+/* Is the process exempt from RLIMIT_MEMLOCK? */
+bool inside_may_lock(void);
+/* The library finds why the kernel did not pin the ranges. */
+void inside_find_cause(const struct iovec *iov, size_t count);
+/* Fails as the library does. Returns the code. */
+int inside_fail(int code, const char *text);
 
 #endif

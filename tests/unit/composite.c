@@ -2,8 +2,8 @@
  * One range over several physical segments: registered as a whole where a descriptor names the
  * whole, else as exactly its segments, else not at all. */
 #define FAILING_MALLOC
-#include "core/mr/explain.h" /* what a thread keeps of refusals is allocated before one is counted */
 #include "tests/support/failing_allocation.h"
+#include "tests/support/inside.h"
 #include "tests/support/queries.h"
 #include "tests/support/script.h"
 #include "tests/support/vendors.h"
@@ -32,7 +32,7 @@ static void fail_once(void)
 
     test_old_error();
     if (again)
-        explain_keep(HMREG_IFACE_SYSTEM, -1, NULL, 0);
+        inside_keep_refusal();
     again = true;
 }
 

@@ -5,9 +5,9 @@
  */
 #include "tests/unit/member_fixture.h"
 
-#include "core/base/reaper.h"
 #define FAILING_MALLOC
 #include "tests/support/failing_allocation.h"
+#include "tests/support/inside.h"
 
 #include <hmreg/remote.h>
 #include <hmreg/suspend.h>
@@ -78,7 +78,7 @@ TEST(withdraw__cached_held__the_librarys_thread_ends_it)
 {
     struct hmreg_mr *mr;
 
-    reaper_set_idle(1000000);
+    inside_set_idle(1000000);
     open_all();
     mr = get(memory[0], LEN);
     withdraw();
@@ -87,7 +87,7 @@ TEST(withdraw__cached_held__the_librarys_thread_ends_it)
         sched_yield();
     assert_survivors(1, 0);
     test_finish();
-    reaper_set_idle(REAPER_IDLE_NS);
+    inside_set_idle(INSIDE_IDLE_NS);
 }
 
 TEST(withdraw__ends_with_its_last_put__ends_there)
@@ -397,8 +397,7 @@ TEST(replace__owned_members__the_old_one_is_the_callers_again)
 
 TEST(replace__refused_arguments)
 {
-    struct hmreg_domain *small = NULL;
-    struct provider_caps caps = {.fabric = "small", .key_size = 4, .iov_limit = 1, .max_len = LEN};
+    struct hmreg_domain *small;
     struct hmreg_group_member info = {.size = 4};
 
     open_all();
@@ -419,11 +418,10 @@ TEST(replace__refused_arguments)
     withdraw();
     assert_fails(hmreg_group_replace(group, BROKEN, nics[0].domain), -EINVAL, "a member");
     assert_fails(hmreg_group_replace(group, BROKEN, group), -EINVAL, "is a group");
-    assert_ok(hmreg_domain_create(lib, &nic_ops, &caps, &nics[7], NULL, &small));
+    small = nic_open_small(lib, 7, LEN, false);
     assert_fails(hmreg_group_replace(group, BROKEN, small), -EINVAL, "permits less");
     assert_ok(hmreg_domain_close(small));
-    caps.async = true;
-    assert_ok(hmreg_domain_create(lib, &nic_ops, &caps, &nics[7], NULL, &small));
+    small = nic_open_small(lib, 7, LEN, true);
     assert_fails(hmreg_group_replace(group, BROKEN, small), -EOPNOTSUPP, "event queue");
     assert_ok(hmreg_domain_close(small));
     assert_int_equal(nic_member(group, BROKEN).state, HMREG_MEMBER_WITHDRAWN);
@@ -541,6 +539,8 @@ TEST(withdraw__remotes__are_opened_on_the_others)
 /* ---- a lost member ------------------------------------------------------------------------ */
 
 static bool loses_it; /* its NIC is lost when the new member is about to enter the group */
+
+struct group;
 
 int __real_group_set_member(struct group *to, size_t member, struct hmreg_domain *domain);
 int __wrap_group_set_member(struct group *to, size_t member, struct hmreg_domain *domain);

@@ -3,8 +3,8 @@
  * Several users of userfaultfd: two libraries in one process, a parent and its child, one library
  * after the other. Each receives the changes of its own memory, and no watch outlives its library.
  */
-#include "core/monitor/change/sharing.h"
 #include "tests/support/cache_fixture.h"
+#include "tests/support/inside.h"
 
 #include <sys/mman.h>
 
@@ -66,8 +66,8 @@ static void forget(void)
 TEST(fork__another_kind_of_monitor_beside__it_forgets_its_parents_once)
 {
     open_fixture();
-    assert_true(sharing_starts(forget));
-    assert_true(sharing_starts(forget));
+    assert_true(inside_forget_at_fork(forget));
+    assert_true(inside_forget_at_fork(forget));
     test_in_child(forgotten != 1);
     assert_int_equal(forgotten, 0);
 }

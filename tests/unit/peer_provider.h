@@ -6,9 +6,8 @@
 #ifndef HMREG_TESTS_UNIT_PEER_PROVIDER_H
 #define HMREG_TESTS_UNIT_PEER_PROVIDER_H
 
+#include "tests/support/tokens.h"
 #include "tests/unit/group_fixture.h"
-
-#include "core/remote/token.h"
 
 #include <endian.h>
 
@@ -51,22 +50,15 @@ static inline void open_raw(size_t count, uint32_t flags)
 static inline size_t make_token(uint8_t *out, uint64_t base, uint64_t key, uint16_t segments,
                                 bool raw)
 {
-    uint8_t bytes[2 * TOKEN_SEGMENT_BYTES], raw_key[8];
-    struct token_segment segment = {base, 4096, raw ? 0 : key};
-    struct token token = {.provider = "script",
-                          .segments = segments,
-                          .raw_size = raw ? 8 : 0,
-                          .raw_base = base,
-                          .access = HMREG_REMOTE_WRITE,
-                          .segment = bytes,
-                          .address = raw_key,
-                          .raw = raw_key};
+    const struct made_segment segment = {base, 4096, raw ? 0 : key}, both[2] = {segment, segment};
+    uint8_t raw_key[8];
 
-    for (uint16_t i = 0; i < segments; i++)
-        token_put_segment(bytes + i * TOKEN_SEGMENT_BYTES, &segment);
     memcpy(raw_key, &key, 8);
-    token_write(&token, out);
-    return token_size(&token);
+    return token_make(out, &(struct made_token){.segments = both,
+                                                .count = segments,
+                                                .raw = raw_key,
+                                                .raw_size = raw ? 8 : 0,
+                                                .raw_base = base});
 }
 
 /* Changes a token's 64-bit field. */

@@ -23,24 +23,16 @@ static void end(void)
 /* Of one range at base, with an extension of 16 bytes or without. */
 static size_t make(uint8_t *out, uint64_t base, uint64_t instance, uint64_t generation)
 {
+    const struct made_segment segment = {base, 4096, 0};
     const uint8_t raw_key[8] = {1};
-    struct token_segment segment = {base, 4096, 0};
-    uint8_t bytes[TOKEN_SEGMENT_BYTES];
-    struct token token = {.provider = "script",
-                          .segments = 1,
-                          .raw_size = 8,
-                          .raw_base = base,
-                          .access = HMREG_REMOTE_WRITE,
-                          .segment = bytes,
-                          .address = raw_key,
-                          .raw = raw_key,
-                          .extension_size = instance ? TOKEN_LIFE_BYTES : 0,
-                          .instance = instance,
-                          .generation = generation};
 
-    token_put_segment(bytes, &segment);
-    token_write(&token, out);
-    return token_size(&token);
+    return token_make(out, &(struct made_token){.segments = &segment,
+                                                .count = 1,
+                                                .raw = raw_key,
+                                                .raw_size = 8,
+                                                .raw_base = base,
+                                                .instance = instance,
+                                                .generation = generation});
 }
 
 static void open_scene(void)
@@ -130,24 +122,18 @@ TEST(open_many__unmapping_fails_after_a_bad_token__the_token_is_the_reason)
 /* Two segments that name keys by their number, of raw_size bytes together. */
 static int open_two(uint64_t first, uint64_t second, uint16_t raw_size)
 {
-    const struct token_segment segments[2] = {{0x1000, 4096, first}, {0x3000, 4096, second}};
+    const struct made_segment segments[2] = {{0x1000, 4096, first}, {0x3000, 4096, second}};
     const uint8_t raw_keys[16] = {1, [8] = 2};
-    uint8_t bytes[2 * TOKEN_SEGMENT_BYTES], out[256];
-    struct token token = {.provider = "script",
-                          .segments = 2,
-                          .raw_size = raw_size,
-                          .raw_base = 0x1000,
-                          .access = HMREG_REMOTE_WRITE,
-                          .segment = bytes,
-                          .address = raw_keys,
-                          .raw = raw_keys};
+    const struct made_token token = {.segments = segments,
+                                     .count = 2,
+                                     .raw = raw_keys,
+                                     .raw_size = raw_size,
+                                     .raw_base = 0x1000};
     struct hmreg_remote *remote = NULL;
-    int rc;
+    uint8_t out[256];
+    size_t size = token_make(out, &token);
+    int rc = hmreg_remote_open(fixture.members[0], out, size, &remote);
 
-    for (int i = 0; i < 2; i++)
-        token_put_segment(bytes + i * TOKEN_SEGMENT_BYTES, &segments[i]);
-    token_write(&token, out);
-    rc = hmreg_remote_open(fixture.members[0], out, token_size(&token), &remote);
     hmreg_remote_close(remote);
     return rc;
 }

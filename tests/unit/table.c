@@ -6,8 +6,6 @@
 #define FAILING_MALLOC
 #include "tests/unit/peer_provider.h"
 
-#include "core/remote/rails_token.h"
-
 #include <hmreg/table.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -40,8 +38,8 @@ static size_t make_rails(uint8_t *out, size_t peer, size_t without, size_t raw)
     for (size_t i = 0; i < RAILS; i++)
         sizes[i] =
             i == without ? 0 : make_token(token[i], base_of(peer, i), key_of(peer, i), 1, i >= raw);
-    size = rails_token_size(sizes, RAILS);
-    at = rails_token_begin(out, sizes, RAILS);
+    size = token_rails_size(sizes, RAILS);
+    at = token_rails_begin(out, sizes, RAILS);
     for (size_t i = 0; i < RAILS; at += sizes[i++])
         memcpy(at, token[i], sizes[i]);
     return size;
@@ -294,7 +292,7 @@ TEST(write__rails_that_cannot_be_opened__not_filled_where_rails_may_lack)
         test_finish();
     }
     open_fixture(RAILS, 0);
-    rails_token_begin(token, (size_t[]){64, 72}, 2); /* the second one ends before its place does */
+    token_rails_begin(token, (size_t[]){64, 72}, 2); /* the second one ends before its place does */
     make_token(token + 24, 1, 1, 1, false);
     make_token(token + 24 + 64, 1, 1, 1, false);
     assert_ok(hmreg_table_open(fixture.group, entries, 1, 0, &table));
@@ -655,10 +653,10 @@ TEST(write__device_table_of_10000_peers__each_entry_is_right)
 
     open_fixture(FOUR, 0);
     for (size_t peer = 0; peer < MANY; peer++) {
-        size_t sizes[FOUR] = {64, 64, 64, 64}, size = rails_token_size(sizes, FOUR);
+        size_t sizes[FOUR] = {64, 64, 64, 64}, size = token_rails_size(sizes, FOUR);
 
         assert_in_range(size, 1, stride);
-        at = rails_token_begin(all + peer * stride, sizes, FOUR);
+        at = token_rails_begin(all + peer * stride, sizes, FOUR);
         for (size_t i = 0; i < FOUR; i++)
             at += make_token(at, base_of(peer, i), key_of(peer, i), 1, false);
     }
