@@ -245,6 +245,17 @@ struct hmreg_mr *inside_hit(struct hmreg_domain *domain, const struct hmreg_mr_a
     return get_hit(domain, attr);
 }
 
+struct hmreg_mr *inside_remembered_in_slot(struct hmreg_domain *domain, const void *addr,
+                                           size_t len, uint64_t access)
+{
+    static struct variant variant; /* its address counts */
+    struct cache_want want = {.access = access, .variant = &variant};
+
+    want.start = (uint64_t)(uintptr_t)addr ^ variant_salt(&variant);
+    want.end = want.start + len;
+    return get_remembered(domain, &want);
+}
+
 /* ---- the monitor -------------------------------------------------------------------------- */
 
 void inside_set_reading(struct hmreg_domain *domain, bool reading)

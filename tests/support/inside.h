@@ -85,6 +85,11 @@ bool inside_is_registered(const struct hmreg_mr *mr);
 /* The region that this thread's table has for the attributes, pinned, if a hit tries it first. */
 struct hmreg_mr *inside_hit(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr);
 
+/* What this thread's table has for the range with attributes that hash to the slot of a get
+ * without; no region has such attributes. */
+struct hmreg_mr *inside_remembered_in_slot(struct hmreg_domain *domain, const void *addr,
+                                           size_t len, uint64_t access);
+
 /* ---- the monitor -------------------------------------------------------------------------- */
 
 /* Events are being read; the domain's changes are counted there (NULL: not). */
