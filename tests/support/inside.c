@@ -6,7 +6,11 @@
 
 #include "core/base/error.h"
 #include "core/base/fault_cause.h"
+#include "core/base/life.h"
 #include "core/base/lock_right.h"
+#include "core/base/maps.h"
+#include "core/base/memory_limit.h"
+#include "core/base/process.h"
 #include "core/base/reaper.h"
 #include "core/base/thread.h"
 #include "core/base/work.h"
@@ -29,6 +33,7 @@
 #include "core/mr/explain.h"
 #include "core/mr/room.h"
 #include "core/mr/undone.h"
+#include "core/patch/inlined.h"
 
 #include <search.h>
 #include <string.h>
@@ -43,6 +48,7 @@ _Static_assert(INSIDE_STACK_BYTES == THREAD_STACK_BYTES, "as the library has it"
 _Static_assert(INSIDE_WATCHED_LARGE == WATCHING_LARGE, "as the library has it");
 _Static_assert(INSIDE_WATCHED_KEPT == WATCHING_KEPT, "as the library has it");
 _Static_assert(INSIDE_COUNTS_CALLS == HOOK_COUNTS_CALLS, "as the library has it");
+_Static_assert(INSIDE_CAUSE_BYTES == FAULT_CAUSE_BYTES, "as the library has it");
 _Static_assert(INSIDE_IDLE_NS == REAPER_IDLE_NS, "as the library has it");
 
 /* ---- the caches of a domain --------------------------------------------------------------- */
@@ -371,6 +377,16 @@ _Atomic uint64_t *inside_hooks(void)
     return &hook_state_get()->inside;
 }
 
+const char *inside_inlined(const uint8_t *code, size_t size, size_t *at)
+{
+    struct inlined_call call = {NULL, NULL};
+
+    if (!inlined_next(code, code + size, &call))
+        return NULL;
+    *at = (size_t)(call.at - code);
+    return call.name;
+}
+
 int inside_hook_sites(void)
 {
     struct hook_sites sites;
@@ -577,11 +593,53 @@ bool inside_may_lock(void)
     return lock_right_exempts();
 }
 
-void inside_find_cause(const struct iovec *iov, size_t count)
+bool inside_find_cause(const struct iovec *iov, size_t count, bool written, char *text)
 {
-    char text[FAULT_CAUSE_BYTES];
+    return hmreg_fault_cause(iov, count, written, text);
+}
 
-    hmreg_fault_cause(iov, count, false, text);
+bool inside_keeps_list(void)
+{
+    struct owned_fd list = maps_keep();
+    bool keeps = list.fd >= 0;
+
+    owned_fd_close(&list);
+    return keeps;
+}
+
+void inside_read_list_as_text(void)
+{
+    maps_read_only();
+}
+
+uint64_t inside_memory_limit(const char *root, const char **what)
+{
+    struct memory_limit limit = memory_limit_read(root);
+
+    *what = limit.what;
+    return limit.bytes;
+}
+
+/* ---- lives -------------------------------------------------------------------------------- */
+
+uint64_t inside_life(void)
+{
+    return life_number();
+}
+
+bool inside_is_same_process(uint64_t one, uint64_t other)
+{
+    return life_is_of_same_process(one, other);
+}
+
+uint64_t inside_epoch(void)
+{
+    return process_epoch_start();
+}
+
+bool inside_is_epoch(uint64_t epoch)
+{
+    return process_is(epoch);
 }
 
 int inside_fail(int code, const char *text)

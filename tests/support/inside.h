@@ -142,6 +142,8 @@ bool inside_is_quiet(void);
 bool inside_counts_agree(void);
 /* Threads inside a hook. */
 _Atomic uint64_t *inside_hooks(void);
+/* The first call of the kernel that code makes itself: where, and its name. NULL: none. */
+const char *inside_inlined(const uint8_t *code, size_t size, size_t *at);
 /* Places in code that hooks need; a negative error number. */
 int inside_hook_sites(void);
 
@@ -205,8 +207,25 @@ bool inside_is_replacing(const struct hmreg_domain *group);
 void inside_keep_refusal(void);
 /* Is the process exempt from RLIMIT_MEMLOCK? */
 bool inside_may_lock(void);
-/* The library finds why the kernel did not pin the ranges. */
-void inside_find_cause(const struct iovec *iov, size_t count);
+#define INSIDE_CAUSE_BYTES 256 /* FAULT_CAUSE_BYTES */
+/* The library finds why the kernel did not pin the ranges, which a device was to write. */
+bool inside_find_cause(const struct iovec *iov, size_t count, bool written, char *text);
+/* Does the library keep the process's list of mappings open, as where the kernel answers questions
+ * about it (Linux 6.11)? */
+bool inside_keeps_list(void);
+/* From now on the list of mappings is read as text. */
+void inside_read_list_as_text(void);
+/* How many bytes of memory the process can have, by files below root, and what limits it. */
+uint64_t inside_memory_limit(const char *root, const char **what);
+
+/* ---- lives -------------------------------------------------------------------------------- */
+
+/* The number of this life; are both lives of one process? The process's epoch, which a child has
+ * not. */
+uint64_t inside_life(void);
+bool inside_is_same_process(uint64_t one, uint64_t other);
+uint64_t inside_epoch(void);
+bool inside_is_epoch(uint64_t epoch);
 /* Fails as the library does. Returns the code. */
 int inside_fail(int code, const char *text);
 

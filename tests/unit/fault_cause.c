@@ -4,8 +4,8 @@
  * tests/rdma/unpinned.c. The test interposes open(), for texts of the kernel that are not there or
  * are other ones.
  */
-#include "core/base/fault_cause.h"
 
+#include "tests/support/inside.h"
 #include "tests/support/ring.h"
 #include "tests/support/test.h"
 
@@ -79,13 +79,13 @@ static char *reserve(size_t pages)
     return memory + page;
 }
 
-static char text[FAULT_CAUSE_BYTES];
+static char text[INSIDE_CAUSE_BYTES];
 
 static bool ask(const void *addr, size_t len, bool written)
 {
     struct iovec iov = {(void *)(uintptr_t)addr, len};
 
-    return hmreg_fault_cause(&iov, 1, written, text);
+    return inside_find_cause(&iov, 1, written, text);
 }
 
 /* The cause of that range is at this address, and has these words. */
@@ -501,10 +501,10 @@ TEST(cause__several_ranges_and_mappings__the_first_address)
     assert_cause(memory + 1, 5 * page, true, memory + 3 * page, "beyond the end of the file");
     iov[0] = (struct iovec){memory + 4 * page, page}; /* PROT_NONE */
     iov[1] = (struct iovec){memory + 2 * page, 2 * page};
-    assert_true(hmreg_fault_cause(iov, 2, true, text));
+    assert_true(inside_find_cause(iov, 2, true, text));
     assert_non_null(strstr(text, "beyond the end of the file"));
     iov[1].iov_len = page;
-    assert_true(hmreg_fault_cause(iov, 2, true, text));
+    assert_true(inside_find_cause(iov, 2, true, text));
     assert_non_null(strstr(text, "PROT_NONE"));
     munmap(memory, 6 * page);
     close(fd);
@@ -568,7 +568,7 @@ TEST(cause__beyond_many_mappings__what_the_list_shows)
     }
     assert_none(last, page, true);
     hole = (struct iovec){last, 2 * page};
-    assert_true(hmreg_fault_cause(&hole, 1, true, text));
+    assert_true(inside_find_cause(&hole, 1, true, text));
     assert_non_null(strstr(text, "nothing is mapped at"));
     close(fd);
     munmap(memory, (MANY + 1) * page);

@@ -232,8 +232,9 @@ static struct outcome {
 static void look_for_causes(char *memory)
 {
     struct iovec iov[2] = {{memory, LEN}, {calls, 1}};
+    char text[INSIDE_CAUSE_BYTES];
 
-    inside_find_cause(iov, 2);
+    inside_find_cause(iov, 2, false, text);
 }
 
 static int use_domain(struct hmreg *lib, struct hmreg_domain *domain, char *memory)
