@@ -3,9 +3,6 @@
  * hmreg_suspend() and hmreg_resume() where the fabric or an allocation fails, in each step, and
  * what they refuse. tests/gpu/suspend.c has what they are for.
  */
-#include "core/base/error.h"
-#include "core/explicit/origin.h"
-#include "core/mr/region.h"
 #include "tests/support/queries.h"
 #include "tests/support/script.h"
 #include "tests/support/vendors.h"
@@ -263,23 +260,68 @@ TEST(suspend__put_region_is_busy__told)
     assert_int_equal(resumed, 0);
 }
 
-/* Ranges suspended of late are remembered: only if there were more than those since a call began,
- * may one have touched its memory unseen. */
-TEST(check__many_suspensions_long_ago__only_later_ones_count)
+/* ---- a suspension between two steps of a registration ------------------------------------- */
+
+#define RECENT 16 /* suspensions that the library remembers: SUSPENDED_RECENT */
+
+static struct {
+    unsigned memory, times; /* of which device's memory, and how often; 0: never again */
+} between;
+
+static void suspend_and_resume(unsigned memory)
 {
-    struct iovec other = {(void *)0x900000, 4096};
-    struct suspended *all;
-    uint64_t now;
+    assert_ok(hmreg_suspend(fixture.lib, fixture.memory[memory], LEN));
+    assert_ok(hmreg_resume(fixture.lib, fixture.memory[memory], LEN, NULL));
+}
+
+/* What the call has found out of its memory is from before the suspensions, which have ended. */
+static void suspend_between(const char *call, uint64_t addr, size_t len)
+{
+    while (between.times) {
+        between.times--;
+        suspend_and_resume(between.memory);
+    }
+}
+
+static int reg_between(unsigned memory, unsigned times, struct hmreg_mr **mr)
+{
+    int rc;
+
+    between.memory = memory;
+    between.times = times;
+    vendors[HMREG_IFACE_CUDA].hook = suspend_between;
+    rc = hmreg_mr_reg(fixture.domain, fixture.memory[0], LEN, HMREG_ACCESS_ALL, 0, 1, 0, mr, NULL);
+    vendors[HMREG_IFACE_CUDA].hook = NULL;
+    assert_int_equal(between.times, 0);
+    return rc;
+}
+
+TEST(register__memory_was_suspended_since_it_was_resolved__eagain)
+{
+    struct hmreg_mr *mr = NULL;
 
     script_open(&fixture, NULL, NULL);
-    all = &fixture.lib->suspended;
-    for (unsigned i = 0; i < 3 * SUSPENDED_RECENT; i++) {
-        assert_true(suspended_add(all, 0x100000, 0x200000));
-        suspended_remove(all, 0x100000, 0x200000);
-    }
-    now = suspended_since(all);
-    assert_ok(suspended_check(all, &other, 1, now - 1));
-    assert_int_equal(suspended_check(all, &other, 1, now - SUSPENDED_RECENT - 1), -EAGAIN);
+    assert_fails(reg_between(0, 1, &mr), -EAGAIN, "suspended");
+    assert_null(mr);
+    assert_int_equal(script.live, 0);
+    assert_ok(reg_between(1, 1, &mr)); /* other memory */
+    assert_ok(hmreg_mr_close(mr));
+}
+
+/* Only if there were more suspensions than are remembered since a call began, may one have touched
+ * its memory unseen. */
+TEST(register__many_suspensions_of_other_memory__only_later_ones_count)
+{
+    struct hmreg_mr *mr = NULL;
+
+    script_open(&fixture, NULL, NULL);
+    for (unsigned i = 0; i < 3 * RECENT; i++)
+        suspend_and_resume(0);
+    assert_ok(reg_between(1, RECENT, &mr));
+    assert_ok(hmreg_mr_close(mr));
+    mr = NULL;
+    assert_fails(reg_between(1, RECENT + 1, &mr), -EAGAIN, "suspended");
+    assert_null(mr);
 }
 
 /* ---- calls on other threads --------------------------------------------------------------- */
@@ -434,39 +476,6 @@ TEST(suspend__while_a_job_ends__what_it_frees_is_not_read)
     after_free = NULL;
     assert_true(found_job > 0);
     assert_int_equal(script.live, 0);
-}
-
-/* What a call knows of its memory is from before a suspension, which has ended by now. */
-TEST(register__memory_was_suspended_since_it_was_resolved__eagain)
-{
-    struct resolved found = {.iface = HMREG_IFACE_CUDA};
-    struct hmreg_mr *mr = NULL;
-    struct request request = {.count = 1, .access = HMREG_SEND};
-    struct layout layout;
-    struct origin *origin;
-    unsigned resumed = 0;
-    struct iovec range;
-    uint64_t since;
-
-    script_open(&fixture, NULL, NULL);
-    range = (struct iovec){fixture.memory[0], LEN};
-    request.iov = &range;
-    layout_init(&layout, &request, &found);
-    for (int elsewhere = 0; elsewhere < 2; elsewhere++) {
-        assert_ok(region_new(fixture.domain, &layout, &mr));
-        origin = origin_new(&request, NULL, 0);
-        since = suspended_since(&fixture.lib->suspended);
-        if (elsewhere) {
-            assert_ok(hmreg_suspend(fixture.lib, fixture.memory[1], LEN));
-            assert_ok(hmreg_resume(fixture.lib, fixture.memory[1], LEN, NULL));
-        } else {
-            assert_ok(sleep_all());
-            assert_ok(wake(&resumed));
-        }
-        assert_int_equal(origin_begin(mr, origin, ORIGIN_FILLING, since), elsewhere ? 0 : -EAGAIN);
-        origin_end(fixture.domain, origin);
-        region_free(mr);
-    }
 }
 
 /* ---- what is registered anew ------------------------------------------------------------- */
