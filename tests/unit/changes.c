@@ -5,9 +5,9 @@
  * no thread: it marks each gate that has its source and was open before the walk, and the next
  * drain discards a late mark.
  */
+
 /* The queue's source, so that a case can be a producer that has not finished; a gate's marks say
  * what no call does. */
-#include "core/base/process.h"
 #include "core/monitor/change/change_queue.c"
 #include "core/monitor/change/gate.h"
 

@@ -4,6 +4,7 @@
  * list, a list and a tree of ranges. Each is compared with a model that searches all, and the
  * clock's hit rate with exact LRU, on traces of typical programs, which are the same in each run.
  */
+
 /* Their order and their steps are not seen from outside: a cache only gets slow. */
 #include "core/base/clock_list.h"
 #include "core/base/itree.h"

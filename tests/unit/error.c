@@ -4,6 +4,7 @@
  * one. And the log: which messages reach stderr and the application's function, and that a line is
  * one line.
  */
+
 /* Errors and messages of any length, kind and rate, of which the library has a few. */
 #include "core/base/error.h"
 #include "core/base/log.h"

@@ -4,6 +4,7 @@
  * and never after, whatever the address is used for next. Watched memory: what was added is found
  * by its beginning until it is freed, whatever else was added or freed.
  */
+
 /* Races of a notice with the next use of an address, which no runtime can be made to have. */
 #include "hmem/alloc_ids.h"
 #include "hmem/watched.h"

@@ -3,8 +3,8 @@
  * The keys of a domain: unique, within the fabric's size, all of them usable and reusable. And the
  * limits of all caches together, which gets of several domains charge at once.
  */
+
 /* Millions of keys, and threads that take and give nothing else: no registration is as quick. */
-#include "core/base/error.h"
 #include "core/context/keys.h"
 #include "core/context/quota.h"
 

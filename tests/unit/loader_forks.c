@@ -2,6 +2,8 @@
  * Forks while a thread reads the dynamic linker's list, for a runtime or for memhooks: fork(2)
  * waits for it; a child that did not wait does not read the list, since the linker's lock stays
  * that thread's for ever. */
+
+/* A thread that stops while it reads the linker's list: no call of the library reads only that. */
 #include "hmem/loader.h"
 
 #include "core/patch/modules.h"

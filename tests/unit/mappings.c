@@ -6,8 +6,8 @@
  * program's own mappings the library keeps in mind: watched ones without a region, and the
  * linker's.
  */
+
 /* Whose mappings these are, when hooks are first placed, and what is watched, no call shows. */
-#include "core/base/error.h"
 #include "core/base/maps.h"
 #include "core/base/process.h"
 #include "core/monitor/memhooks/hook_call.h"

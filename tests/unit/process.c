@@ -6,6 +6,7 @@
  * refuses such a stack. They may have descriptors of their own, and end without a trace. Places of
  * memory that the kernel may zero: each is taken once, and a child has its own.
  */
+
 /* No call shows an epoch, or which place a thread's table has. */
 #include "core/base/droppable.h"
 #include "core/base/process.h"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * Accepted and refused values of the environment and the configuration. */
+
+/* What was read, of which a library shows only consequences. */
 #include "core/context/settings.h"
 
 #include "tests/support/test.h"

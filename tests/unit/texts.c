@@ -4,6 +4,7 @@
  * its sources and made as long as it gets, as an error and as the reason of a refused path, with
  * the element, the rail and the way before it.
  */
+
 /* The longest sentences are no fabric's or runtime's: the case says them itself. */
 #include "core/base/error.h"
 #include "core/contract/provider.h"

@@ -4,6 +4,7 @@
  * buffers, of any usual size. And how its tables grow. The key of a get's attributes: each byte of
  * them is part of it, or named.
  */
+
 /* A wrong hash or key shows in no result: hits only get slow, or regions are not shared. */
 #include "core/base/dmabuf.h"
 #include "core/cache/cache_pool.h"

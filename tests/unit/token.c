@@ -3,8 +3,8 @@
  * Tokens as bytes: a token from a network is accepted only if all of it is valid. A group's token
  * is as well opened rail by rail, on loopback domains.
  */
+
 /* Each byte of a token, as no peer would write it. */
-#include "core/base/error.h"
 #include "core/remote/rails_token.h"
 #include "core/remote/token.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * What a topology says of a tree of sysfs that the test makes, and of this machine. */
+
 /* Two readers fill a topology, and no call shows what each found; the order of domains is for
  * groups, which show only the nearest. */
 #include "affinity/topology.h"
