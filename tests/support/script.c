@@ -233,3 +233,16 @@ int script_reg(struct script_fixture *fixture, void *addr, size_t len, struct hm
 {
     return hmreg_mr_reg(fixture->domain, addr, len, HMREG_ACCESS_ALL, 0, 5, 0, mr, (void *)0x99);
 }
+
+int script_job(struct script_fixture *fixture, size_t len, struct hmreg_job **job)
+{
+    struct hmreg_job_config config = {.size = sizeof(config), .piece_len = len, .workers = 1};
+    struct iovec range = {fixture->memory[0], 4 * len};
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .iov = &range,
+                                 .iov_count = 1,
+                                 .access = HMREG_ACCESS_ALL,
+                                 .requested_key = 5};
+
+    return hmreg_job_start(fixture->domain, &attr, 0, &config, job);
+}

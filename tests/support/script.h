@@ -9,7 +9,7 @@
 
 #include "tests/support/test.h"
 
-#include <hmreg/hmreg.h>
+#include <hmreg/job.h>
 #include <sys/uio.h>
 
 #define SCRIPT_CALLS   1100
@@ -96,6 +96,10 @@ void script_open(struct script_fixture *fixture, const struct script_caps *caps,
 void script_close(struct script_fixture *fixture);
 /* The case has closed all itself. */
 void script_closed(void);
+
+/* Registers four ranges of `len` bytes as a job of as many pieces, with all rights and key 5. One
+ * thread registers, and where the fabric must not be called on any thread, those that wait. */
+int script_job(struct script_fixture *fixture, size_t len, struct hmreg_job **job);
 
 /* Registers with all rights and key 5. */
 int script_reg(struct script_fixture *fixture, void *addr, size_t len, struct hmreg_mr **mr);

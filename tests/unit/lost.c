@@ -5,6 +5,7 @@
  */
 #define FAILING_MALLOC
 #include "tests/support/cache_fixture.h"
+#include "tests/support/fabric_exit.h"
 #include "tests/support/failing_allocation.h"
 #include "tests/support/inside.h"
 #include "tests/support/vendors.h"
@@ -683,45 +684,20 @@ TEST(lost__loopbacks_objects__no_new_ones)
 
 /* ---- exit ------------------------------------------------------------------------------- */
 
-static atomic_bool exits, exit_waits, fabric_is_down;
-
-int __real_nanosleep(const struct timespec *time, struct timespec *left);
-int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
-
-/* The library's exit handler waits for the domain's thread. */
-int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
+/* The domain's thread has time to go on. */
+static void give_time(void)
 {
-    if (atomic_load(&exits))
-        atomic_store(&exit_waits, true);
-    return __real_nanosleep(time, left);
-}
-
-/* As a fabric's own. The domain's thread has time to go on. */
-static void __attribute__((destructor)) shut_fabric_down(void)
-{
-    if (!atomic_load(&exits))
-        return;
-    atomic_store(&fabric_is_down, true);
     usleep(20000);
 }
 
 static void call_fabric(uint64_t key)
 {
-    if (atomic_load(&fabric_is_down))
-        _exit(9);
     sem_post(&entered);
-    while (!atomic_load(&exit_waits) && !atomic_load(&fabric_is_down))
-        sched_yield();
-    usleep(1000);
+    call_exiting_fabric();
 }
 
-/* LeakSanitizer's, if present. */
-void __lsan_disable(void) __attribute__((weak));
-
-static void exit_with_much_to_end(void)
+static void lose_much(void)
 {
-    if (__lsan_disable) /* the exit leaves them registered */
-        __lsan_disable();
     begin();
     for (unsigned i = 0; i < PAGES; i++)
         hmreg_mr_put(got(lost, i));
@@ -729,45 +705,30 @@ static void exit_with_much_to_end(void)
     assert_ok(hmreg_domain_lost(lost, "gone"));
     while (sem_wait(&entered))
         ;
-    atomic_store(&exits, true);
-    exit(0);
+    fabric_has_time = give_time;
+    atomic_store(&fabric_exits, true);
 }
 
 TEST(exit__much_is_to_be_ended__the_fabric_is_not_called_after_its_end)
 {
-    pid_t child;
-
     test_forks_with_threads();
-    fflush(NULL);
-    child = fork();
-    if (!child)
-        exit_with_much_to_end();
-    test_await(child);
+    exit_in_child(lose_much);
 }
 
-static void exit_while_it_hangs(void)
+static void lose_while_it_hangs(void)
 {
-    if (__lsan_disable)
-        __lsan_disable();
     begin();
     hmreg_mr_put(got(lost, 0));
     atomic_store(&counter.dereg_hook, hang);
     assert_ok(hmreg_domain_lost(lost, "gone"));
     while (sem_wait(&entered))
         ;
-    exit(0);
 }
 
 TEST(exit__deregistration_never_returns__the_process_ends)
 {
-    pid_t child;
-
     test_forks_with_threads();
-    fflush(NULL);
-    child = fork();
-    if (!child)
-        exit_while_it_hangs();
-    test_await(child);
+    exit_in_child(lose_while_it_hangs);
 }
 
 TEST_MAIN()

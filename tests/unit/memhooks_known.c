@@ -6,6 +6,7 @@
 #include "tests/support/cache_fixture.h"
 #include "tests/support/hook_holder.h"
 #include "tests/support/inside.h"
+#include "tests/support/walks.h"
 
 /* What hooks count while a call is under way, and their table of calls when it is full: no call of
  * the library returns in between. */
@@ -233,20 +234,6 @@ TEST(get__of_other_memory_after_a_notice__not_cached)
 }
 
 /* ---- what a miss asks ------------------------------------------------------------------- */
-
-static unsigned walks; /* of the process's mappings */
-
-struct maps;
-struct owned_fd;
-
-void __real_maps_begin(struct maps *maps, const struct owned_fd *kept);
-void __wrap_maps_begin(struct maps *maps, const struct owned_fd *kept);
-
-void __wrap_maps_begin(struct maps *maps, const struct owned_fd *kept)
-{
-    walks++;
-    __real_maps_begin(maps, kept);
-}
 
 static unsigned walks_of_a_miss(struct hmreg_domain *domain, unsigned number)
 {

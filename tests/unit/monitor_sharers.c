@@ -29,16 +29,7 @@ static int childs_part(char *memory)
 {
     if (has_userfaultfd())
         return 1;
-    munmap(memory, fixture_page()); /* the child's own copy: does not affect the parent */
-    open_fixture();
-    memory = fixture_map(1);
-    if (fixture_key(memory, 10) != 1 || fixture_key(memory, 10) != 1)
-        return 2;
-    munmap(memory, fixture_page());
-    if (fixture_stats().invalidations != 1)
-        return 3;
-    fixture_close();
-    return 0;
+    return fixture_in_child(open_fixture, memory);
 }
 
 TEST(fork__child_continues__parent_is_notified_and_child_has_its_own)

@@ -6,6 +6,7 @@
  * fixture_monitor().
  */
 #include "tests/support/cache_fixture.h"
+#include "tests/support/fabric_exit.h"
 #include "tests/support/inside.h"
 #include "tests/support/vendors.h"
 
@@ -430,65 +431,34 @@ TEST(threads__started_by_one_that_is_bound__all_cpus_and_the_normal_class)
 
 /* ---- exit ------------------------------------------------------------------------------- */
 
-static atomic_bool exits, fabric_is_down, exit_waits;
-
-int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
-int __real_nanosleep(const struct timespec *time, struct timespec *left);
-
-/* The library's exit handler waits for the reaper. */
-int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
+/* The reaper, if it still runs, has time to go on to its end. */
+static void give_time(void)
 {
-    if (atomic_load(&exits))
-        atomic_store(&exit_waits, true);
-    return __real_nanosleep(time, left);
-}
-
-/* Like a fabric's own exit handler. Then the reaper, if it still runs, has time to go on to its
- * end. */
-static void __attribute__((destructor)) shut_fabric_down(void)
-{
-    if (!atomic_load(&exits))
-        return;
-    atomic_store(&fabric_is_down, true);
     test_wait_until(atomic_load(&sleeping) || !threads_named("hmreg-reaper"));
 }
 
 static void call_fabric(uint64_t key)
 {
-    if (atomic_load(&fabric_is_down))
-        _exit(9);
-    test_wait_until(atomic_load(&exit_waits) || atomic_load(&fabric_is_down));
-    usleep(1000);
+    call_exiting_fabric();
 }
 
-/* LeakSanitizer's, if present. */
-void __lsan_disable(void) __attribute__((weak));
-
-static void exit_with_much_dead(void)
+static void end_much(void)
 {
     char *memory = fixture_map(64);
 
-    if (__lsan_disable) /* the case tests that dead regions are not freed any more */
-        __lsan_disable();
     open_counted(true, NULL);
     counter.dereg_hook = call_fabric;
     remember_each(memory, 64);
     munmap(memory, 64 * fixture_page());
     test_wait_until(atomic_load(&counter.deregs));
-    atomic_store(&exits, true);
-    exit(0);
+    fabric_has_time = give_time;
+    atomic_store(&fabric_exits, true);
 }
 
 TEST(exit__much_is_dead__the_fabric_is_not_called_after_its_end)
 {
-    pid_t child;
-
     test_forks_with_threads();
-    fflush(NULL);
-    child = fork();
-    if (child == 0)
-        exit_with_much_dead();
-    test_await(child);
+    exit_in_child(end_much);
 }
 
 /* A thread of the program that continues while others exit. */
@@ -519,28 +489,20 @@ static void __attribute__((destructor)) end_beside(void)
         pthread_join(beside.thread, NULL);
 }
 
-static void exit_while_reapers_come_and_go(void)
+/* Its exit leaves the library open. */
+static void come_and_go(void)
 {
-    if (__lsan_disable) /* the library is left open */
-        __lsan_disable();
     fixture_open_in(&beside.fixture, HMREG_MONITOR_IMPORT, NULL);
     atomic_store(&beside.goes_on, true);
     assert_int_equal(pthread_create(&beside.thread, NULL, open_and_close, NULL), 0);
     while (atomic_load_explicit(&beside.rounds, memory_order_relaxed) < 10)
         sched_yield();
-    exit(0);
 }
 
 /* ThreadSanitizer supports this fork, of a process with one thread. */
 TEST(exit__another_thread_opens_and_closes_domains__ends)
 {
-    pid_t child;
-
-    fflush(NULL);
-    child = fork();
-    if (child == 0)
-        exit_while_reapers_come_and_go();
-    test_await(child);
+    exit_in_child(come_and_go);
 }
 
 TEST_MAIN()

@@ -594,13 +594,6 @@ TEST(suspend__registrations_in_the_callers_queue__opnotsupp)
 
 TEST(suspend__job_of_the_range__busy)
 {
-    struct hmreg_job_config config = {.size = sizeof(config), .piece_len = LEN, .workers = 1};
-    struct iovec range;
-    struct hmreg_mr_attr attr = {.size = sizeof(attr),
-                                 .iov = &range,
-                                 .iov_count = 1,
-                                 .access = HMREG_ACCESS_ALL,
-                                 .requested_key = 5};
     struct script_caps caps = script_caps;
     struct hmreg_job *job = NULL;
     struct hmreg_mr *mr = NULL;
@@ -608,14 +601,13 @@ TEST(suspend__job_of_the_range__busy)
 
     caps.any_thread = false; /* the waiting thread registers */
     script_open(&fixture, &caps, NULL);
-    range = (struct iovec){fixture.memory[0], 4ul * LEN};
-    assert_ok(hmreg_job_start(fixture.domain, &attr, 0, &config, &job));
+    assert_ok(script_job(&fixture, LEN, &job));
     assert_fails(sleep_all(), -EBUSY, "a job");
     assert_ok(hmreg_job_wait(job, -1, &mr));
     assert_ok(hmreg_job_close(job));
     assert_ok(sleep_all());
     assert_int_equal(script.live, 0);
-    assert_int_equal(hmreg_job_start(fixture.domain, &attr, 0, &config, &job), -EAGAIN);
+    assert_int_equal(script_job(&fixture, LEN, &job), -EAGAIN);
     assert_ok(wake(&resumed));
     assert_int_equal(script.live, 4);
     assert_int_equal(hmreg_mr_head_of(mr)->count, 4);
