@@ -19,6 +19,9 @@ struct fabric_list {
     const char *provider; /* the fabrics of this library, and no other is called; NULL: all */
     /* True: open this fabric. May be called repeatedly for a fabric. NULL: open every fabric. */
     bool (*wants)(struct fabric_list *list, const struct fabric *fabric);
+    /* Called before libfabric looks for its fabrics (nic: NULL), and before a NIC of libibverbs is
+     * opened. Returns why this process must not do so, or NULL. NULL: it does. */
+    const char *(*refuses)(struct fabric_list *list, const struct fabric *nic);
     /* Called for each fabric that could be opened, while it is open, with its JSON description,
      * which the callback may extend; may be NULL. */
     void (*visit)(struct fabric_list *list, const struct fabric *fabric,

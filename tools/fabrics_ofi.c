@@ -141,8 +141,11 @@ static bool is_listed(const struct fabric_list *list, const struct fi_info *info
 const char *ofi_list(struct fabric_list *list)
 {
     static const uint64_t caps[] = {FI_RMA | FI_HMEM, FI_RMA};
+    const char *refusal = list->refuses ? list->refuses(list, NULL) : NULL;
     bool any = false;
 
+    if (refusal)
+        return refusal;
     for (size_t i = 0; i < COUNT(caps); i++) {
         struct fi_info *found = offered(caps[i]);
 

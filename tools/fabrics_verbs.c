@@ -64,12 +64,19 @@ static void add_device(struct fabric_list *list, struct ibv_device *device)
                             .nic = name,
                             .loop = &loop_verbs_ops,
                             .open = open_domain};
+    const char *refusal = NULL;
     struct ibv_context *context;
     struct ibv_pd *pd;
     int errnum;
 
     if (!fabric_wanted(list, &fabric))
         return;
+    if (list->refuses)
+        refusal = list->refuses(list, &fabric);
+    if (refusal) {
+        fabric_add_failed(list, &fabric, -EIO, refusal);
+        return;
+    }
     context = ibv_open_device(device);
     pd = context ? ibv_alloc_pd(context) : NULL;
     errnum = errno;

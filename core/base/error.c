@@ -16,6 +16,7 @@
 #include "core/base/error.h"
 
 #include "core/base/epoch.h"
+#include "core/base/out_of_line.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -261,8 +262,13 @@ void hmreg_error_guard(struct hmreg_error_guard *guard)
     thread.kept = thread.last;
 }
 
+static bool is_unchanged(const struct hmreg_error_guard *guard)
+{
+    return thread.last == guard->before && thread.unkept == guard->unkept;
+}
+
 /* A thread that ends may have freed its errors meanwhile: then restore "no error". */
-static void restore(const struct hmreg_error_guard *guard)
+static OUT_OF_LINE void restore(const struct hmreg_error_guard *guard)
 {
     const struct errors *errors = find(false);
 
@@ -272,9 +278,23 @@ static void restore(const struct hmreg_error_guard *guard)
     thread.unkept = guard->unkept;
 }
 
-/* The work's error replaces the last one, unless an outer guard keeps that. */
-static void leave(const struct hmreg_error_guard *guard)
+/* Has the work failed, and left its error? */
+static bool is_new(const struct hmreg_error_guard *guard)
 {
+    const struct hmreg_error *before = error_at(find(false), guard->before);
+    const struct hmreg_error *last = hmreg_last_error();
+
+    /* Work that saves and restores the earlier error leaves a copy of it. */
+    if (!last->code)
+        return false;
+    return thread.recorded == thread.last || !before || before->code != last->code ||
+           strcmp(before->text, last->text);
+}
+
+/* The work's error replaces the last one, unless an outer guard keeps that. */
+static OUT_OF_LINE bool leave(const struct hmreg_error_guard *guard)
+{
+    bool failed = is_new(guard);
     unsigned number = guard->before > guard->outer ? guard->before : guard->before + 1;
     struct errors *errors = find(false);
     const struct hmreg_error *last = error_at(errors, thread.last);
@@ -283,34 +303,24 @@ static void leave(const struct hmreg_error_guard *guard)
         thread.recorded = thread.recorded == thread.last ? number : 0;
         set_number(errors, number, last);
     }
+    return failed;
+}
+
+bool hmreg_error_leave(struct hmreg_error_guard *guard)
+{
+    thread.kept = guard->outer;
+    return !is_unchanged(guard) && leave(guard);
 }
 
 void hmreg_error_unguard(struct hmreg_error_guard *guard, bool restored)
 {
     thread.kept = guard->outer;
-    if (thread.last == guard->before && thread.unkept == guard->unkept)
+    if (is_unchanged(guard))
         return;
     if (restored)
         restore(guard);
     else
-        leave(guard);
-}
-
-bool hmreg_error_is_new(const struct hmreg_error_guard *guard)
-{
-    struct errors *errors;
-    const struct hmreg_error *before, *last;
-
-    if (thread.last == guard->before && thread.unkept == guard->unkept)
-        return false;
-    errors = find(false);
-    before = error_at(errors, guard->before);
-    last = hmreg_last_error();
-    /* Work that saves and restores the earlier error leaves a copy of it. */
-    if (!last->code)
-        return false;
-    return thread.recorded == thread.last || !before || before->code != last->code ||
-           strcmp(before->text, last->text);
+        (void)leave(guard);
 }
 
 const char *hmreg_strerror(int code)

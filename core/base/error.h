@@ -71,7 +71,8 @@ struct hmreg_error_guard {
 void hmreg_error_guard(struct hmreg_error_guard *guard);
 /* restored: restores the last error from before the guard. */
 void hmreg_error_unguard(struct hmreg_error_guard *guard, bool restored);
-/* Has the work failed so far, and left its error? False if it has restored the earlier error. */
-bool hmreg_error_is_new(const struct hmreg_error_guard *guard);
+/* hmreg_error_unguard() without restoring. Has the work failed, and left its error? False if it has
+ * restored the earlier error. */
+bool hmreg_error_leave(struct hmreg_error_guard *guard);
 
 #endif

@@ -5,6 +5,7 @@
 #include "core/base/failure.h"
 
 #include "core/base/now.h"
+#include "core/base/out_of_line.h"
 #include "core/base/uncancelled.h"
 
 #include <errno.h>
@@ -43,6 +44,18 @@ static void say(struct log *log, const char *call, const struct hmreg_error *err
         log_say(log, level, "%s: %s (%s)", call, error->text, hmreg_strerror(error->code));
 }
 
+static OUT_OF_LINE void say_last(const struct failure_scope *scope)
+{
+    struct hmreg_error_guard guard;
+    int before = errno;
+    UNCANCELLED;
+
+    hmreg_error_guard(&guard);
+    say(scope->log, scope->call, hmreg_last_error());
+    hmreg_error_unguard(&guard, true);
+    errno = before;
+}
+
 void hmreg_failure_begin(struct failure_scope *scope, struct log *log, const char *call)
 {
     scope->log = log;
@@ -53,18 +66,9 @@ void hmreg_failure_begin(struct failure_scope *scope, struct log *log, const cha
 
 void hmreg_failure_end(struct failure_scope *scope)
 {
-    bool is_new = hmreg_error_is_new(&scope->before);
-    struct hmreg_error_guard guard;
-    int before = errno;
+    bool failed = hmreg_error_leave(&scope->before);
 
-    hmreg_error_unguard(&scope->before, false);
-    if (is_new && scope->log && depth == 1) {
-        UNCANCELLED;
-
-        hmreg_error_guard(&guard);
-        say(scope->log, scope->call, hmreg_last_error());
-        hmreg_error_unguard(&guard, true);
-        errno = before;
-    }
+    if (failed && scope->log && depth == 1)
+        say_last(scope);
     depth--;
 }

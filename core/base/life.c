@@ -9,6 +9,7 @@
 #include "core/base/life.h"
 
 #include "core/base/high_fd.h"
+#include "core/base/out_of_line.h"
 #include "core/base/process.h"
 #include "core/base/uncancelled.h"
 
@@ -163,7 +164,7 @@ static void compare(struct life *life)
     }
 }
 
-static uint64_t ask(struct life *life, uint64_t tick)
+static OUT_OF_LINE uint64_t ask(struct life *life, uint64_t tick)
 {
     int error = errno;
     uint64_t number;
@@ -181,14 +182,13 @@ static uint64_t ask(struct life *life, uint64_t tick)
 
 uint64_t life_number(void)
 {
-    struct life *life = process_page_at(&life_page);
+    struct life *life = atomic_load(&life_page);
     uint64_t tick = now_tick();
 
-    if (!life)
-        return 0;
-    if (atomic_load(&life->tick) == tick)
+    if (life && atomic_load(&life->tick) == tick)
         return atomic_load(&life->number);
-    return ask(life, tick);
+    life = process_page_at(&life_page);
+    return life ? ask(life, tick) : 0;
 }
 
 uint64_t life_renew(void)

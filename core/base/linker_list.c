@@ -6,22 +6,17 @@
 
 #include "core/base/process.h"
 
-#include <stdbool.h>
-
-static struct process_hold reading;
-static _Thread_local bool reads __attribute__((tls_model("initial-exec")));
+/* Shared: a thread that waits for the linker's lock may wait for one that calls this library in its
+ * own dl_iterate_phdr(3). */
+static struct process_hold reading = {.shared = true};
 
 int linker_list_read(int (*read)(struct dl_phdr_info *, size_t, void *), void *arg)
 {
     int rc;
 
-    if (reads)
-        return dl_iterate_phdr(read, arg);
     if (!process_hold_take(&reading))
         return -1;
-    reads = true;
     rc = dl_iterate_phdr(read, arg);
-    reads = false;
     process_hold_release(&reading);
     return rc;
 }

@@ -12,8 +12,8 @@
 
 /* As dl_iterate_phdr(3); `read` may call it too. It must not take a lock that a fork handler takes,
  * so it must not allocate: before a `read` that records errors, hmreg_error_prepare(). -1, and
- * nothing was read: this process was made without fork's handlers while a thread of its parent read
- * the list. That thread has the linker's lock for ever. */
+ * nothing was read: a thread of this process's parent read the list at the fork, which did not wait
+ * for it (process.h). That thread has the linker's lock for ever. */
 int linker_list_read(int (*read)(struct dl_phdr_info *, size_t, void *), void *arg);
 
 #endif

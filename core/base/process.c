@@ -248,58 +248,135 @@ void *process_page_at(_Atomic(void *) *at)
 
 /* ---- holds ------------------------------------------------------------------------------ */
 
+/* A hold's word: 0: free; else bits of the holders' epoch, their number, and whether a thread of
+ * their process forks, which keeps others out. */
+#define FORKS      ((uint64_t)1)
+#define HOLDER     ((uint64_t)2)
+#define EPOCH_BITS 40
+#define EPOCH_MASK (~(uint64_t)0 << (64 - EPOCH_BITS))
+
 #define HOLD_YIELDS                                                                                \
-    64 /* yields before a waiting thread sleeps: the holder may have a lower                       \
-        * priority */
+    64                    /* yields before a waiting thread sleeps: the holder may have a lower    \
+                           * priority */
+#define FORK_PAUSES 50000 /* of a tenth of a millisecond: a fork's wait for a shared hold */
 
 /* Registered before other handlers, and so called last before a fork: a thread that waits for a
  * hold may have a lock that other handlers wait for. */
 static struct {
     atomic_int handled;
     _Atomic(struct process_hold *) first;
-    uint64_t forking; /* the mark of a thread that forks */
+    uint64_t forking; /* the epoch bits of the process that forks */
 } holds;
 
-/* 0: 0: no epoch was started, so no thread of this process has a hold. */
-static uint64_t own_mark(void)
+static _Thread_local unsigned shares __attribute__((tls_model("initial-exec")));
+
+static uint64_t epoch_bits(uint64_t epoch)
+{
+    return epoch << (64 - EPOCH_BITS);
+}
+
+static uint64_t holders_in(uint64_t word)
+{
+    return (word & ~EPOCH_MASK) / HOLDER;
+}
+
+/* 0: no epoch was started, so no thread of this process has a hold. */
+static uint64_t own_epoch(void)
 {
     return atomic_load(atomic_load(&process_epoch_page));
 }
 
-/* mark: the new holder: this process's epoch, or the mark of its thread that forks. */
-static bool take_hold(struct process_hold *hold, uint64_t mark)
+static void pause_in_wait(unsigned tries)
 {
     const struct timespec pause = {.tv_nsec = 50000};
-    uint64_t found = 0;
 
-    for (unsigned tries = 0; !atomic_compare_exchange_strong(&hold->holder, &found, mark);
-         tries++, found = 0) {
-        if (found != mark && found != ~mark)
-            return false;
-        if (tries < HOLD_YIELDS)
-            sched_yield();
-        else
-            nanosleep(&pause, NULL);
+    if (tries < HOLD_YIELDS)
+        sched_yield();
+    else
+        nanosleep(&pause, NULL);
+}
+
+static bool is_others(uint64_t word, uint64_t bits)
+{
+    return word && (word & EPOCH_MASK) != bits;
+}
+
+/* A thread that shares the hold is not kept out: a fork waits for it. */
+static bool is_open(const struct process_hold *hold, uint64_t word)
+{
+    return hold->shared ? !(word & FORKS) || shares : !word;
+}
+
+static bool take_hold(struct process_hold *hold, uint64_t bits)
+{
+    uint64_t found = atomic_load(&hold->holders);
+
+    for (unsigned tries = 0; !is_others(found, bits);) {
+        if (!is_open(hold, found)) {
+            pause_in_wait(tries++);
+            found = atomic_load(&hold->holders);
+        } else if (atomic_compare_exchange_weak(&hold->holders, &found, (found | bits) + HOLDER)) {
+            shares += hold->shared;
+            return true;
+        }
     }
-    return true;
+    return false;
+}
+
+/* What is left when no thread holds it is 0, since the epoch may be another's next. */
+static void take_off(struct process_hold *hold, uint64_t bits, uint64_t what)
+{
+    uint64_t found = atomic_load(&hold->holders), left;
+
+    do {
+        if (is_others(found, bits))
+            return;
+        left = found - what;
+    } while (!atomic_compare_exchange_weak(&hold->holders, &found, left & ~EPOCH_MASK ? left : 0));
+}
+
+/* False: a thread of a parent held it at the fork. */
+static bool keep_others_out(struct process_hold *hold, uint64_t bits)
+{
+    uint64_t found = atomic_load(&hold->holders);
+
+    for (unsigned tries = 0; !is_others(found, bits);) {
+        if (found & FORKS) { /* another thread forks too */
+            pause_in_wait(tries++);
+            found = atomic_load(&hold->holders);
+        } else if (atomic_compare_exchange_weak(&hold->holders, &found, found | bits | FORKS)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void await_holders(struct process_hold *hold)
+{
+    unsigned own = hold->shared ? shares : 0;
+
+    for (unsigned tries = 0; holders_in(atomic_load(&hold->holders)) > own; tries++) {
+        if (hold->shared && tries == FORK_PAUSES)
+            return;
+        pause_in_wait(tries);
+    }
 }
 
 static void hold_all(void)
 {
-    uint64_t mark = own_mark();
+    uint64_t epoch = own_epoch();
 
-    holds.forking = ~mark;
-    for (struct process_hold *at = mark ? atomic_load(&holds.first) : NULL; at; at = at->next)
-        (void)take_hold(at, ~mark);
+    holds.forking = epoch_bits(epoch);
+    for (struct process_hold *at = epoch ? atomic_load(&holds.first) : NULL; at; at = at->next)
+        if (keep_others_out(at, holds.forking))
+            await_holders(at);
 }
 
 static void release_all(void)
 {
-    for (struct process_hold *at = atomic_load(&holds.first); at; at = at->next) {
-        uint64_t mark = holds.forking;
-
-        (void)atomic_compare_exchange_strong(&at->holder, &mark, 0);
-    }
+    for (struct process_hold *at = atomic_load(&holds.first); at; at = at->next)
+        if (atomic_load(&at->holders) & FORKS)
+            take_off(at, holds.forking, FORKS);
 }
 
 static void release_all_in_child(void)
@@ -328,18 +405,20 @@ static void list_hold(struct process_hold *hold)
 
 bool process_hold_take(struct process_hold *hold)
 {
-    uint64_t mark = own_mark();
+    uint64_t epoch = own_epoch();
 
-    if (!mark)
-        mark = process_epoch_start();
+    if (!epoch)
+        epoch = process_epoch_start();
     if (!atomic_load(&hold->listed))
         list_hold(hold);
-    return mark && take_hold(hold, mark);
+    return epoch && take_hold(hold, epoch_bits(epoch));
 }
 
+/* Not in a child that was forked by a signal handler meanwhile: there it stays the parent's. */
 void process_hold_release(struct process_hold *hold)
 {
-    atomic_store(&hold->holder, 0);
+    shares -= hold->shared;
+    take_off(hold, epoch_bits(own_epoch()), HOLDER);
 }
 
 /* ---- the epoch -------------------------------------------------------------------------- */

@@ -27,18 +27,25 @@ bool process_once(atomic_int *who, bool (*make)(void));
  * that make() registered calls this in the child, which then does not register it again. */
 void process_once_done(atomic_int *who);
 
-/* A lock for changes that a fork must not interrupt. fork(2) waits for its holder. _Fork(3) and
- * clone(2) do not wait, so their child may find it held by a thread of the parent. Zeroed at first.
- * Its holder must not take locks that a fork handler takes. */
+/* A lock for what a fork must not interrupt. fork(2) waits for its holders. _Fork(3) and clone(2)
+ * do not wait, so their child may find it held by threads of the parent. Its holders must not take
+ * locks that a fork handler takes. Zeroed at first, but for `shared`: any number of threads hold it
+ * at once. */
 struct process_hold {
-    _Atomic uint64_t holder; /* the epoch of the process whose thread holds it; 0: none */
+    _Atomic uint64_t holders; /* see process.c */
     struct process_hold *next;
     atomic_bool listed;
+    bool shared;
 };
 
-/* process_hold_take() waits for other threads of this process. False, and nothing is held: a thread
- * of a parent held it at the fork, so its data stays half changed in this process for ever; or
- * there is no memory for the process's epoch. */
+/* process_hold_take() waits for a thread of this process that holds it alone, or forks. A thread
+ * may take a shared one again. False, and nothing is held: a thread of a parent held it at the
+ * fork, so its data stays half changed in this process for ever; or there is no memory for the
+ * process's epoch.
+ *
+ * A fork waits about five seconds for the holders of a shared hold, since they may wait for a
+ * thread of the program that waits for the fork. It does not wait for its own thread, whose
+ * signal handler may fork. The child then finds the hold taken. */
 bool process_hold_take(struct process_hold *hold);
 void process_hold_release(struct process_hold *hold);
 

@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/now.h"
+#include "core/base/out_of_line.h"
 #include "core/base/uncancelled.h"
 #include "core/group/group.h"
 #include "core/mr/region.h"
@@ -597,14 +598,11 @@ static bool is_served(const struct cache_set *set)
            (atomic_load(&set->pool.served) || !set->domain->caps.any_thread);
 }
 
-void cache_set_serve(struct cache_set *set)
+static OUT_OF_LINE void start_serving(struct cache_set *set)
 {
+    int64_t retry_at = atomic_load(&set->retry_at);
     struct hmreg_error before;
-    int64_t retry_at;
 
-    if (is_served(set))
-        return;
-    retry_at = atomic_load(&set->retry_at);
     if (retry_at && now_ns() < retry_at)
         return;
     hmreg_error_save(&before);
@@ -616,6 +614,12 @@ void cache_set_serve(struct cache_set *set)
         serve_without_reaper(set);
     }
     hmreg_error_restore(&before);
+}
+
+void cache_set_serve(struct cache_set *set)
+{
+    if (!is_served(set))
+        start_serving(set);
 }
 
 void cache_set_serve_untidy(struct cache_set *set)

@@ -9,6 +9,7 @@
 #include "core/cache/thread_cache.h"
 
 #include "core/base/droppable.h"
+#include "core/base/out_of_line.h"
 #include "core/base/process.h"
 #include "core/base/work.h"
 #include "core/mr/mr.h"
@@ -376,7 +377,7 @@ static void show_pin_slots(struct thread_cache *tcache, struct pin_slot *at, uin
 
 /* Only the thread itself writes its pin slots (except `used`), so it copies them without the lock:
  * the few that are on the heap. Many grow in place. False: no memory. */
-static bool grow_pin_slots(struct thread_cache *tcache, uint32_t had, uint32_t room)
+static OUT_OF_LINE bool grow_pin_slots(struct thread_cache *tcache, uint32_t had, uint32_t room)
 {
     struct pin_slot *old = tcache->view.pin_slots, *made = tcache->reserved_end ? old : NULL;
     uint32_t end = tcache->reserved_end;

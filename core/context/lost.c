@@ -14,11 +14,6 @@
 #include <errno.h>
 #include <stdio.h>
 
-bool domain_is_lost(const struct hmreg_domain *domain)
-{
-    return atomic_load(&domain->lost.is);
-}
-
 int domain_fail_lost(const struct hmreg_domain *domain)
 {
     return hmreg_fail(-ENODEV, "the domain is lost: %s", domain->lost.why);

@@ -13,7 +13,10 @@
 
 #include "core/context/domain.h"
 
-bool domain_is_lost(const struct hmreg_domain *domain);
+static inline bool domain_is_lost(const struct hmreg_domain *domain)
+{
+    return atomic_load(&domain->lost.is);
+}
 
 /* Returns -ENODEV, with a text that says why the domain is lost. */
 int domain_fail_lost(const struct hmreg_domain *domain);

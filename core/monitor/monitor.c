@@ -13,6 +13,7 @@
 #include "core/monitor/monitor.h"
 
 #include "core/base/error.h"
+#include "core/base/out_of_line.h"
 #include "core/base/thread.h"
 #include "core/monitor/change/change_queue.h"
 #include "core/monitor/counter/counter.h"
@@ -270,19 +271,23 @@ static void choose(struct monitor *monitor)
     take_chosen(monitor, HMREG_MONITOR_DISABLED);
 }
 
-bool monitor_choose(struct monitor *monitor)
+static OUT_OF_LINE void choose_once(struct monitor *monitor)
 {
     struct hmreg_error before;
 
-    if (monitor_kind(monitor) == HMREG_MONITOR_DEFAULT) {
-        hmreg_error_save(&before);
-        if (!thread_lock_to_start(&monitor->choose_lock)) {
-            if (monitor_kind(monitor) == HMREG_MONITOR_DEFAULT)
-                choose(monitor);
-            pthread_mutex_unlock(&monitor->choose_lock);
-        }
-        hmreg_error_restore(&before);
+    hmreg_error_save(&before);
+    if (!thread_lock_to_start(&monitor->choose_lock)) {
+        if (monitor_kind(monitor) == HMREG_MONITOR_DEFAULT)
+            choose(monitor);
+        pthread_mutex_unlock(&monitor->choose_lock);
     }
+    hmreg_error_restore(&before);
+}
+
+bool monitor_choose(struct monitor *monitor)
+{
+    if (monitor_kind(monitor) == HMREG_MONITOR_DEFAULT)
+        choose_once(monitor);
     return !atomic_load(&monitor->told) && !atomic_exchange(&monitor->told, true);
 }
 
@@ -386,7 +391,7 @@ static void note_kernel(struct monitor *monitor, int rc)
         lose(monitor, HMREG_MONITOR_USERFAULTFD, HMREG_MONITOR_DISABLED);
 }
 
-static bool watch_by_kernel(struct monitor *monitor, uint64_t start_addr, uint64_t end)
+static OUT_OF_LINE bool watch_by_kernel(struct monitor *monitor, uint64_t start_addr, uint64_t end)
 {
     struct hmreg_error_guard before;
     int rc;
@@ -422,7 +427,7 @@ static void note_counter(struct monitor *monitor, int rc)
         note_short(monitor, rc);
 }
 
-static bool watch_by_counter(struct monitor *monitor, uint64_t start_addr, uint64_t end)
+static OUT_OF_LINE bool watch_by_counter(struct monitor *monitor, uint64_t start_addr, uint64_t end)
 {
     struct hmreg_error_guard before;
     int rc;
@@ -455,7 +460,7 @@ static int look(struct monitor *monitor, uint64_t *seen)
 
 /* A load that comes after `seen` was read sets the bit again: after it is cleared, or it is found
  * here. */
-bool monitor_look(struct monitor *monitor, struct gate *gate)
+static OUT_OF_LINE bool look_until_done(struct monitor *monitor, struct gate *gate)
 {
     uint64_t seen;
 
@@ -467,6 +472,11 @@ bool monitor_look(struct monitor *monitor, struct gate *gate)
             atomic_fetch_or(&gate->state, GATE_LOOKING);
     }
     return true;
+}
+
+bool monitor_look(struct monitor *monitor, struct gate *gate)
+{
+    return !(atomic_load(&gate->state) & GATE_LOOKING) || look_until_done(monitor, gate);
 }
 
 /* ---- sleeping --------------------------------------------------------------------------- */
@@ -529,10 +539,12 @@ void monitor_have_thread(struct monitor *monitor)
     enum hmreg_monitor kind = monitor_kind(monitor);
     struct hmreg_error_guard before;
 
+    if (kind != HMREG_MONITOR_USERFAULTFD && kind != HMREG_MONITOR_COUNTER)
+        return;
     hmreg_error_guard(&before);
     if (kind == HMREG_MONITOR_USERFAULTFD)
         note_kernel(monitor, userfault_have_thread(monitor->userfault));
-    else if (kind == HMREG_MONITOR_COUNTER)
+    else
         note_counter(monitor, counter_monitor_have_thread(monitor->counter));
     hmreg_error_unguard(&before, true);
 }

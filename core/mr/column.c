@@ -230,7 +230,7 @@ bool column_is_current(const struct hmreg_mr *mr)
     return !(outdated | wanted);
 }
 
-bool column_may_publish(const struct hmreg_mr *mr)
+bool column_may_publish_on_group(const struct hmreg_mr *mr)
 {
     struct group *group = mr_ext(mr) ? mr_lock_columns(mr) : NULL;
     uint64_t wanted = 0, outdated = group ? look(group, mr, &wanted) : 0;

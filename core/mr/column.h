@@ -16,10 +16,14 @@
 /* Is the region registered on its group's present members? False: it is on a withdrawn member, or
  * lacks a replacement that was not tried. Any thread that keeps the region. */
 bool column_is_current(const struct hmreg_mr *mr);
+bool column_may_publish_on_group(const struct hmreg_mr *mr);
 /* column_is_current() for a thread that publishes the region, or gives it back to other threads. It
  * holds the lock by which a withdrawal or a replacement finds the region, so one of them sees the
  * other. Also true: a running replacement will visit the regions again. */
-bool column_may_publish(const struct hmreg_mr *mr);
+static inline bool column_may_publish(const struct hmreg_mr *mr)
+{
+    return !mr_whole(mr)->domain->group || column_may_publish_on_group(mr);
+}
 /* Takes the columns of withdrawn members out of the region. Any thread that keeps the region.
  * -ENOMEM. */
 int column_settle(struct hmreg_mr *mr);

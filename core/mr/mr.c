@@ -263,7 +263,7 @@ static void set_handle(const struct hmreg_mr *mr, size_t member, bool common)
     const void *own = &natives->places[member * natives->parts];
 
     if (natives->rail[member].domain)
-        handle->domain = natives->rail[member].domain;
+        __atomic_store_n(&handle->domain, natives->rail[member].domain, __ATOMIC_RELEASE);
     handle->node.start = common ? mr->node.start : (uint64_t)(uintptr_t)own;
 }
 
@@ -316,17 +316,30 @@ void mr_publish(struct hmreg_mr *mr)
 /* Until then the body's bits are written; all regions of an async domain have an extension. */
 void mr_settle(const struct hmreg_mr *mr)
 {
-    while (mr->domain->caps.async && !atomic_load(&mr_body(mr)->ext->published))
+    while (mr_domain(mr)->caps.async && !atomic_load(&mr_body(mr)->ext->published))
         sched_yield();
+}
+
+/* Word by word, as column.c stores those of a rail that is withdrawn meanwhile. */
+static struct hmreg_mr_keys load_keys(const struct hmreg_mr_keys *from)
+{
+    return (struct hmreg_mr_keys){
+        .desc = __atomic_load_n(&from->desc, __ATOMIC_RELAXED),
+        .key = __atomic_load_n(&from->key, __ATOMIC_RELAXED),
+        .lkey = __atomic_load_n(&from->lkey, __ATOMIC_RELAXED),
+        .rkey = __atomic_load_n(&from->rkey, __ATOMIC_RELAXED),
+        .native = __atomic_load_n(&from->native, __ATOMIC_RELAXED),
+        .priv = __atomic_load_n(&from->priv, __ATOMIC_RELAXED),
+    };
 }
 
 struct hmreg_mr_keys mr_current(const struct hmreg_mr *mr, size_t index)
 {
-    struct hmreg_domain *domain = mr->domain;
+    struct hmreg_domain *domain = mr_domain(mr);
     struct hmreg_mr_keys now;
 
     mr_settle(mr);
-    now = *mr_native(mr, index);
+    now = load_keys(mr_native(mr, index));
     if (domain->caps.async && !mr_is_suspended(mr))
         domain->ops.look(domain->self, &now);
     if (mr_is_pending(mr))
@@ -467,7 +480,7 @@ int mr_check_open(const struct hmreg_mr *mr)
 {
     int rc = validate_pointer(mr, "mr");
 
-    rc = rc ? rc : domain_check(mr->domain);
+    rc = rc ? rc : domain_check(mr_domain(mr));
     if (!rc)
         mr_settle(mr);
     if (!rc && mr_ext(mr) && mr_ext(mr)->closing)
@@ -567,11 +580,13 @@ int hmreg_mr_query(const struct hmreg_mr *mr, struct hmreg_mr_info *out)
 {
     LOGS_FAILURE(mr_log(mr));
     struct hmreg_mr_info info = {0};
+    struct group *group;
     int rc = mr_check_open(mr);
 
     rc = rc ? rc : validate_out(out, sizeof(info), "struct hmreg_mr_info");
     if (rc)
         return rc;
+    group = mr_lock_columns(mr);
     info.iface = mr_body(mr)->iface;
     info.device = mr_device(mr);
     info.path = mr_path(mr);
@@ -584,6 +599,7 @@ int hmreg_mr_query(const struct hmreg_mr *mr, struct hmreg_mr_info *out)
     info.way = mr_way(mr);
     info.asks = mr_asks(mr);
     info.policy = mr_policy(mr);
+    mr_unlock_columns(group);
     validate_copy_out(out, &info, sizeof(info));
     return 0;
 }
@@ -617,6 +633,7 @@ int hmreg_mr_piece(const struct hmreg_mr *mr, size_t index, struct hmreg_piece_i
 {
     LOGS_FAILURE(mr_log(mr));
     struct hmreg_piece_info info;
+    struct group *group;
     int rc = mr_check(mr);
 
     rc = rc ? rc : validate_out(out, sizeof(info), "struct hmreg_piece_info");
@@ -624,7 +641,9 @@ int hmreg_mr_piece(const struct hmreg_mr *mr, size_t index, struct hmreg_piece_i
         return rc;
     if (index >= mr_count(mr))
         return hmreg_fail(-ENOENT, "index is %zu; the region has %zu pieces", index, mr_count(mr));
+    group = mr_lock_columns(mr);
     describe_piece(mr, index, &info);
+    mr_unlock_columns(group);
     validate_copy_out(out, &info, sizeof(info));
     return 0;
 }

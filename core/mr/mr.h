@@ -349,10 +349,16 @@ static inline size_t mr_parts(const struct hmreg_mr *mr)
     return mr_natives(mr) ? mr_natives(mr)->parts : 1;
 }
 
+/* As mr->domain. A handle's changes while other threads use it: see set_handle(). */
+static inline struct hmreg_domain *mr_domain(const struct hmreg_mr *mr)
+{
+    return __atomic_load_n(&mr->domain, __ATOMIC_ACQUIRE);
+}
+
 /* Is it a group's region itself, not a handle? */
 static inline bool mr_of_group(const struct hmreg_mr *mr)
 {
-    return mr->domain->group;
+    return mr_domain(mr)->group;
 }
 
 /* How many registrations it has; a handle: those on its member. */
@@ -501,7 +507,7 @@ int mr_check(const struct hmreg_mr *mr);
 int mr_check_usable(const struct hmreg_mr *mr);
 static inline struct log *mr_log(const struct hmreg_mr *mr)
 {
-    return mr ? domain_log(mr->domain) : NULL;
+    return mr ? domain_log(mr_domain(mr)) : NULL;
 }
 
 #endif

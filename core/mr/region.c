@@ -8,6 +8,7 @@
 #include "core/mr/region.h"
 
 #include "core/base/error.h"
+#include "core/base/out_of_line.h"
 #include "core/group/nearest.h"
 #include "core/mr/column.h"
 #include "core/mr/register.h"
@@ -411,10 +412,24 @@ static int choose_members(struct filling *filling)
     return rc ? rc : leave_withdrawn(filling);
 }
 
-int filling_begin(struct filling *filling, struct layout *layout, struct hmreg_mr *mr)
+static OUT_OF_LINE int begin_extended(struct filling *filling)
 {
+    struct layout *layout = filling->layout;
+    struct hmreg_mr *mr = filling->mr;
     int rc = 0;
 
+    filling->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    if (!mr_ext(mr))
+        rc = extend(filling);
+    rc = rc ? rc : make_places(filling, &layout->ranges, layout_parts(layout));
+    if (rc || !mr->domain->group)
+        return rc;
+    filling_ask_as_group(mr->domain, layout);
+    return choose_members(filling);
+}
+
+int filling_begin(struct filling *filling, struct layout *layout, struct hmreg_mr *mr)
+{
     if (!mr_is_suspended(mr))
         atomic_store_explicit(&mr_body(mr)->context, layout->request.context, memory_order_relaxed);
     filling->layout = layout;
@@ -425,18 +440,10 @@ int filling_begin(struct filling *filling, struct layout *layout, struct hmreg_m
     atomic_init(&filling->rails, 1);
     atomic_init(&filling->missed, 0);
     atomic_init(&filling->locked, 0);
-    if (is_plain(layout, mr)) {
-        begin_plain(filling);
-        return 0;
-    }
-    filling->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-    if (!mr_ext(mr))
-        rc = extend(filling);
-    rc = rc ? rc : make_places(filling, &layout->ranges, layout_parts(layout));
-    if (rc || !mr->domain->group)
-        return rc;
-    filling_ask_as_group(mr->domain, layout);
-    return choose_members(filling);
+    if (!is_plain(layout, mr))
+        return begin_extended(filling);
+    begin_plain(filling);
+    return 0;
 }
 
 int filling_part(struct filling *filling, size_t part)
@@ -690,7 +697,7 @@ int region_fill(struct layout *layout, struct hmreg_mr *mr)
     return rc;
 }
 
-void region_settle_lost(struct hmreg_domain *domain)
+void region_settle_rails(struct hmreg_domain *domain)
 {
     for (size_t i = 0; i < group_rails(domain); i++)
         if (domain_is_lost(group_rail(domain, i)))

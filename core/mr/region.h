@@ -25,9 +25,14 @@ void region_free(struct hmreg_mr *mr);
  */
 int region_fill(struct layout *layout, struct hmreg_mr *mr);
 
+void region_settle_rails(struct hmreg_domain *domain);
 /* If earlier registrations have found the domain, or a member, lost: ends its idle regions. This
  * thread must not be registering a region of it. */
-void region_settle_lost(struct hmreg_domain *domain);
+static inline void region_settle_lost(struct hmreg_domain *domain)
+{
+    if (domain->group || domain_is_lost(domain))
+        region_settle_rails(domain);
+}
 
 /* The steps of region_fill(), for a job's threads, which register the parts: see core/mr/filling.h.
  */

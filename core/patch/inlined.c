@@ -68,11 +68,18 @@ static bool block_has_entry(const uint8_t *at)
     return !least;
 }
 
-/* mov of a number to %eax or %rax, 7 bytes before at most. */
+/* push $number, pop %rax: three bytes, which compilers prefer to mov's five with -Oz. A number
+ * above 127 would take more. */
+static const char *name_pushed(const uint8_t *at, size_t readable)
+{
+    return readable >= 3 && at[-3] == 0x6a && at[-1] == 0x58 ? name_of(at[-2]) : NULL;
+}
+
+/* mov of a number to %eax or %rax, 7 bytes before at most, or push and pop. */
 static const char *name_before(const uint8_t *at, size_t readable)
 {
     static const uint8_t pascal[] = {0x48, 0x89, 0xf8, 0x48, 0x89, 0xf7}; /* %rdi is the number */
-    const char *name = NULL;
+    const char *name = name_pushed(at, readable);
 
     for (size_t back = 5; !name && back <= 7 && back <= readable; back++) {
         const uint8_t *mov = at - back;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * Finds system calls that change mappings in code that is not libc's, by its bytes. It finds a call
- * whose number is loaded by the instruction directly before, and Free Pascal's function for all
- * calls, whose number is a parameter. In 12 GB of code each file that makes such calls has at least
- * one in this form, and no other code has this form (tests/measure/inlined_calls.txt).
+ * whose number is loaded by the instruction directly before (or pushed and popped there), and Free
+ * Pascal's function for all calls, whose number is a parameter. In 12 GB of code each file that
+ * makes such calls has at least one in this form, and no other code has this form
+ * (tests/measure/inlined_calls.txt).
  */
 #ifndef HMREG_CORE_PATCH_INLINED_H
 #define HMREG_CORE_PATCH_INLINED_H

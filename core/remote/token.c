@@ -9,6 +9,7 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 #define MAGIC        0x47524d48u /* "HMRG" */
@@ -170,6 +171,14 @@ static int check_counts(const struct token *token)
     return 0;
 }
 
+/* It is a part of errors' texts, which are one line. */
+static bool is_name(const char *provider)
+{
+    while (*provider > ' ' && *provider < 0x7f)
+        provider++;
+    return !*provider;
+}
+
 static int check_header(const struct token *token, size_t size)
 {
     int rc = check_counts(token);
@@ -182,6 +191,8 @@ static int check_header(const struct token *token, size_t size)
         return bad("its iface is unknown");
     if (!token->access || (token->access & ~HMREG_ACCESS_REMOTE))
         return bad("its access rights are not remote ones");
+    if (!is_name(token->provider))
+        return bad("its provider's name has unprintable bytes");
     return 0;
 }
 

@@ -198,52 +198,6 @@ CASE(pack__room_for_the_token)
     close_objects(&objects);
 }
 
-CASE(remote_open__bytes_that_are_no_token__badmsg)
-{
-    struct hmreg_remote *remote = (void *)1;
-    struct objects objects;
-    size_t size;
-
-    open_objects(fixture, &objects);
-    size = objects.token_size;
-    assert_fails(hmreg_remote_open(fixture->peer, NULL, 8, &remote), -EINVAL, "token");
-    assert_fails(hmreg_remote_open(fixture->peer, objects.token, size, NULL), -EINVAL, "remote");
-    assert_fails(hmreg_remote_open(fixture->peer, objects.token, 0, &remote), -EBADMSG, "token");
-    assert_fails(hmreg_remote_open(fixture->peer, objects.token, size - 1, &remote), -EBADMSG,
-                 "token");
-    assert_fails(hmreg_remote_open(fixture->peer, objects.token, SIZE_MAX, &remote), -EBADMSG,
-                 "token");
-    objects.token[0] ^= 0x40;
-    assert_fails(hmreg_remote_open(fixture->peer, objects.token, size, &remote), -EBADMSG, "token");
-    assert_ptr_equal(remote, (void *)1);
-    close_objects(&objects);
-}
-
-CASE(remote_addr__outside__range)
-{
-    uint64_t addr = 77, key = 78, first = 0;
-    struct hmreg_remote *remote;
-    struct objects objects;
-
-    open_objects(fixture, &objects);
-    remote = objects.remote;
-    assert_fails(hmreg_remote_addr(remote, 0, 1, NULL, &key), -EINVAL, "addr");
-    assert_fails(hmreg_remote_addr(remote, 0, 1, &addr, NULL), -EINVAL, "key");
-    assert_fails(hmreg_remote_addr(remote, 0, 0, &addr, &key), -EINVAL, "len is 0");
-    assert_fails(hmreg_remote_addr(remote, BYTES, 1, &addr, &key), -ERANGE, "outside");
-    assert_fails(hmreg_remote_addr(remote, BYTES - 1, 2, &addr, &key), -ERANGE, "outside");
-    assert_fails(hmreg_remote_addr(remote, 0, BYTES + 1, &addr, &key), -ERANGE, "outside");
-    assert_fails(hmreg_remote_addr(remote, 1, SIZE_MAX, &addr, &key), -ERANGE, "outside");
-    assert_fails(hmreg_remote_addr(remote, UINT64_MAX, 1, &addr, &key), -ERANGE, "outside");
-    assert_fails(hmreg_remote_addr(remote, UINT64_MAX, SIZE_MAX, &addr, &key), -ERANGE, "outside");
-    assert_int_equal(addr, 77);
-    assert_int_equal(key, 78);
-    assert_ok(hmreg_remote_addr(remote, 0, BYTES, &first, &key));
-    assert_ok(hmreg_remote_addr(remote, BYTES - 1, 1, &addr, &key));
-    assert_int_equal(addr, first + BYTES - 1);
-    close_objects(&objects);
-}
-
 /* ---- the last error --------------------------------------------------------------------- */
 
 CASE(success__leaves_the_last_error)

@@ -93,19 +93,6 @@ CASE(pack_range__address_beyond_the_part__the_fabric_permits_it)
     suite_end(fixture, remote, mr);
 }
 
-CASE(pack_range__all_of_a_region__its_token)
-{
-    struct hmreg_mr *mr = suite_reg(fixture, fixture->memory + 3, BYTES, HMREG_ACCESS_REMOTE, KEY);
-    uint8_t all[4096], part[4096];
-    size_t size = sizeof(all), same = sizeof(part);
-
-    assert_ok(hmreg_mr_pack(mr, all, &size));
-    assert_ok(hmreg_mr_pack_range(mr, fixture->memory + 3, BYTES, part, &same));
-    assert_int_equal(same, size);
-    assert_memory_equal(part, all, size);
-    suite_close(fixture, mr);
-}
-
 static struct hmreg_mr *reg_two(struct suite_fixture *fixture, unsigned char *first,
                                 unsigned char *second)
 {
@@ -178,37 +165,6 @@ CASE(pack_range__dmabuf_segments__by_their_addresses)
     munmap(view, 20480);
 }
 
-CASE(pack_range__wrong_arguments__refused_by_name)
-{
-    struct hmreg_mr *mr = suite_reg(fixture, fixture->memory + 8, 64, HMREG_ACCESS_REMOTE, KEY);
-    struct hmreg_mr *local = suite_reg(fixture, fixture->memory, 64, HMREG_ACCESS_LOCAL, 0);
-    unsigned char *memory = fixture->memory + 8;
-    uint8_t token[4096];
-    size_t size = 0, needed;
-
-    memset(token, 0xa5, sizeof(token));
-    assert_fails(hmreg_mr_pack_range(NULL, memory, 1, token, &size), -EINVAL, "mr is NULL");
-    assert_fails(hmreg_mr_pack_range(mr, NULL, 1, token, &size), -EINVAL, "addr is NULL");
-    assert_fails(hmreg_mr_pack_range(mr, memory, 0, token, &size), -EINVAL, "len is 0");
-    assert_fails(hmreg_mr_pack_range(mr, memory, SIZE_MAX, token, &size), -EINVAL, "wraps");
-    assert_fails(hmreg_mr_pack_range(mr, memory, 1, token, NULL), -EINVAL, "size is NULL");
-    size = 9;
-    assert_fails(hmreg_mr_pack_range(mr, memory, 1, NULL, &size), -EINVAL, "buf is NULL");
-    assert_fails(hmreg_mr_pack_range(mr, memory - 1, 1, token, &size), -ERANGE, "64 bytes at");
-    assert_fails(hmreg_mr_pack_range(mr, memory - 1, 2, token, &size), -ERANGE, "64 bytes at");
-    assert_fails(hmreg_mr_pack_range(mr, memory + 63, 2, token, &size), -ERANGE, "64 bytes at");
-    assert_fails(hmreg_mr_pack_range(mr, memory + 64, 1, token, &size), -ERANGE, "64 bytes at");
-    assert_fails(hmreg_mr_pack_range(local, memory, 1, token, &size), -EACCES, "remote access");
-    assert_int_equal(size, 9);
-    assert_fails(hmreg_mr_pack_range(mr, memory + 1, 1, token, &size), -HMREG_ETOOSMALL, "takes");
-    assert_int_equal(token[0], 0xa5);
-    needed = size;
-    assert_ok(hmreg_mr_pack_range(mr, memory + 1, 1, token, &size));
-    assert_int_equal(size, needed);
-    suite_close(fixture, local);
-    suite_close(fixture, mr);
-}
-
 /* ---- many ------------------------------------------------------------------------------- */
 
 #define MANY 3
@@ -263,77 +219,6 @@ CASE(pack_many__first_of_them__opened_alone)
     close_many(fixture, mrs);
 }
 
-CASE(pack_many__wrong_arguments__refused_and_nothing_written)
-{
-    struct hmreg_mr *local = suite_reg(fixture, fixture->memory, 64, HMREG_ACCESS_LOCAL, 0);
-    struct hmreg_mr *mrs[MANY], *wrong[MANY];
-    uint8_t tokens[4096];
-    size_t size = sizeof(tokens), needed = 0;
-
-    reg_many(fixture, mrs);
-    memset(tokens, 0xa5, sizeof(tokens));
-    assert_fails(hmreg_mr_pack_many(NULL, 1, tokens, &size), -EINVAL, "mrs is NULL");
-    assert_fails(hmreg_mr_pack_many(mrs, 0, tokens, &size), -EINVAL, "count is 0");
-    assert_fails(hmreg_mr_pack_many(mrs, MANY, tokens, NULL), -EINVAL, "size is NULL");
-    assert_fails(hmreg_mr_pack_many(mrs, MANY, NULL, &size), -EINVAL, "buf is NULL");
-    memcpy(wrong, mrs, sizeof(mrs));
-    wrong[2] = NULL;
-    assert_fails(hmreg_mr_pack_many(wrong, MANY, tokens, &size), -EINVAL, "mrs[2]: mr is NULL");
-    wrong[1] = local;
-    assert_fails(hmreg_mr_pack_many(wrong, MANY, tokens, &size), -EACCES, "mrs[1]: the region has");
-    assert_int_equal(size, sizeof(tokens));
-    assert_fails(hmreg_mr_pack_many(mrs, MANY, NULL, &needed), -HMREG_ETOOSMALL, "tokens take");
-    size = needed - 1;
-    assert_fails(hmreg_mr_pack_many(mrs, MANY, tokens, &size), -HMREG_ETOOSMALL, "tokens take");
-    assert_int_equal(size, needed);
-    for (size_t i = 0; i < sizeof(tokens); i++)
-        assert_int_equal(tokens[i], 0xa5);
-    assert_ok(hmreg_mr_pack_many(mrs, MANY, tokens, &size));
-    assert_int_equal(size, needed);
-    close_many(fixture, mrs);
-    suite_close(fixture, local);
-}
-
-/* Whatever is wrong with the last one, no remote stays open: the fixture's domains close. */
-CASE(open_many__wrong_arguments_or_tokens__none_is_open)
-{
-    struct hmreg_remote *remotes[MANY] = {0};
-    struct hmreg_mr *mrs[MANY];
-    uint8_t tokens[4096], *exact;
-    size_t size = sizeof(tokens), count = MANY - 1;
-
-    reg_many(fixture, mrs);
-    assert_ok(hmreg_mr_pack_many(mrs, MANY, tokens, &size));
-    assert_fails(hmreg_remote_open_many(fixture->peer, NULL, size, remotes, &count), -EINVAL,
-                 "tokens is NULL");
-    assert_fails(hmreg_remote_open_many(fixture->peer, tokens, size, remotes, NULL), -EINVAL,
-                 "count is NULL");
-    assert_fails(hmreg_remote_open_many(fixture->peer, tokens, size, NULL, &count), -EINVAL,
-                 "remotes is NULL");
-    assert_fails(hmreg_remote_open_many(fixture->peer, tokens, size, remotes, &count),
-                 -HMREG_ETOOSMALL, "there are 3 tokens, count is 2");
-    assert_int_equal(count, MANY);
-    assert_fails(hmreg_remote_open_many(fixture->peer, tokens, 0, remotes, &count), -EBADMSG,
-                 "tokens[0], at byte 0");
-    for (size_t cut = 1; cut < size; cut++) {
-        if (cut % (size / MANY) == 0)
-            continue; /* whole tokens, which are of one length here */
-        exact = malloc(cut);
-        memcpy(exact, tokens, cut);
-        assert_fails(hmreg_remote_open_many(fixture->peer, exact, cut, remotes, &count), -EBADMSG,
-                     "tokens[");
-        free(exact);
-    }
-    tokens[size - size / MANY + 11] ^= 1; /* the last one's iface */
-    assert_fails(hmreg_remote_open_many(fixture->peer, tokens, size, remotes, &count), -EBADMSG,
-                 "tokens[2], at byte");
-    tokens[size - size / MANY + 11] ^= 1;
-    assert_int_equal(count, MANY);
-    for (unsigned i = 0; i < MANY; i++)
-        assert_null(remotes[i]);
-    close_many(fixture, mrs);
-}
-
 /* ---- addresses without a call ----------------------------------------------------------- */
 
 CASE(flatten__one_segment__the_addresses_of_remote_addr)
@@ -361,21 +246,6 @@ CASE(flatten__one_segment__the_addresses_of_remote_addr)
     assert_int_equal(hmreg_remote_flat_addr(&out, UINT64_MAX, 2, &flat_addr, &flat_key), -ERANGE);
     assert_int_equal(hmreg_remote_flat_addr(&out, 2, SIZE_MAX, &flat_addr, &flat_key), -ERANGE);
     assert_true(flat_addr == 7 && flat_key == 7);
-    suite_end(fixture, remote, mr);
-}
-
-CASE(flatten__several_segments__exdev)
-{
-    struct hmreg_mr *mr = reg_two(fixture, fixture->memory + 5000, fixture->memory + 100);
-    struct hmreg_remote *remote = suite_peer(fixture, mr);
-    struct hmreg_remote_flat out = {1, 2, 3};
-
-    if (flat(remote)) {
-        suite_not_applicable();
-    } else {
-        assert_fails(hmreg_remote_flatten(remote, &out), -EXDEV, "2 segments");
-        assert_true(out.base == 1 && out.len == 2 && out.key == 3);
-    }
     suite_end(fixture, remote, mr);
 }
 
@@ -417,44 +287,6 @@ CASE(renew__region_registered_anew__remote_reaches_it)
     assert_fails(hmreg_remote_renew(remote, first.bytes, first.size), -ESTALE, "older");
     assert_int_equal(state, HMREG_REMOTE_DEAD);
     suite_put(fixture, remote, 64, 8, fixture->memory + 320);
-    suite_end(fixture, remote, mr);
-}
-
-CASE(renew__wrong_arguments__refused_and_the_remote_unchanged)
-{
-    struct hmreg_mr *mr = suite_reg(fixture, fixture->memory, 64, HMREG_ACCESS_REMOTE, KEY);
-    struct hmreg_remote *remote = suite_peer(fixture, mr);
-    enum hmreg_remote_state state = HMREG_REMOTE_DEAD;
-    struct packed token = pack(mr);
-    uint8_t *bytes = token.bytes;
-
-    assert_fails(hmreg_remote_check(NULL, bytes, token.size, &state), -EINVAL, "remote is NULL");
-    assert_fails(hmreg_remote_check(remote, NULL, 8, &state), -EINVAL, "token is NULL");
-    assert_fails(hmreg_remote_check(remote, bytes, token.size, NULL), -EINVAL, "state is NULL");
-    assert_fails(hmreg_remote_renew(NULL, bytes, token.size), -EINVAL, "remote is NULL");
-    assert_fails(hmreg_remote_renew(remote, NULL, 8), -EINVAL, "token is NULL");
-    for (size_t cut = 0; cut < token.size; cut++)
-        assert_fails(hmreg_remote_renew(remote, bytes, cut), -EBADMSG, "token: ");
-    assert_int_equal(state, HMREG_REMOTE_DEAD);
-    suite_put(fixture, remote, 8, 8, fixture->memory + 8);
-    suite_end(fixture, remote, mr);
-}
-
-CASE(renew__other_number_of_segments__msgsize)
-{
-    struct hmreg_mr *mr = suite_reg(fixture, fixture->memory, 64, HMREG_ACCESS_REMOTE, KEY);
-    struct hmreg_remote *remote = suite_peer(fixture, mr), *other;
-    struct packed token;
-
-    suite_close(fixture, mr);
-    mr = reg_two(fixture, fixture->memory + 5000, fixture->memory + 100);
-    token = pack(mr);
-    other = suite_peer(fixture, mr);
-    if (flat(other))
-        suite_not_applicable();
-    else
-        assert_fails(hmreg_remote_renew(remote, token.bytes, token.size), -EMSGSIZE, "2 segments");
-    hmreg_remote_close(other);
     suite_end(fixture, remote, mr);
 }
 

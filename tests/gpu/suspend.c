@@ -291,20 +291,6 @@ TEST(suspended__closed_and_put__not_resumed)
     assert_int_equal(fixture.resumed, 0);
 }
 
-TEST(suspend__again__nothing_more)
-{
-    struct hmreg_mr *mr;
-
-    open_fixture();
-    mr = reg(0, LEN);
-    sleep_all();
-    sleep_all();
-    assert_ok(wake());
-    assert_int_equal(fixture.resumed, 1);
-    assert_int_equal(wake(), -ENOENT);
-    assert_ok(hmreg_mr_close(mr));
-}
-
 /* ---- what is kept ------------------------------------------------------------------------ */
 
 TEST(resume__attributes__as_they_were)
@@ -532,18 +518,6 @@ TEST(bound_region__busy_and_nothing_changed)
     hmreg_mr_put(held);
     assert_ok(hmreg_mr_close(first));
     assert_ok(hmreg_mr_close(bound));
-}
-
-TEST(wrong_arguments__refused)
-{
-    struct hmreg_resume_config config = {.size = 1};
-
-    open_fixture();
-    assert_fails(hmreg_suspend(NULL, at(fixture.memory), LEN), -EINVAL, "lib is NULL");
-    assert_fails(hmreg_suspend(fixture.lib, at(fixture.memory), 0), -EINVAL, "len");
-    assert_fails(hmreg_suspend(fixture.lib, at(UINT64_MAX - 5), 10), -EINVAL, "wraps");
-    assert_fails(hmreg_resume(NULL, at(fixture.memory), LEN, NULL), -EINVAL, "lib is NULL");
-    assert_fails(hmreg_resume(fixture.lib, at(fixture.memory), LEN, &config), -EINVAL, "size");
 }
 
 /* ---- failures ---------------------------------------------------------------------------- */

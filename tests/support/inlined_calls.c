@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * A library that unmaps by a system call of its own: in the form that compilers give to Rust's
- * rustix; with INLINED_PASCAL as Free Pascal's functions do, whose number is a parameter; with
- * INLINED_FAR behind so many bytes of other code, and far before data: what the linker reads of the
- * file brings pages near it into memory. With INLINED_NONE it does not.
+ * rustix; with INLINED_SHORT in the shorter form of x86-64 that they choose with -Oz (Rust:
+ * opt-level="z"); with INLINED_PASCAL as Free Pascal's functions do, whose number is a parameter;
+ * with INLINED_FAR behind so many bytes of other code, and far before data: what the linker reads
+ * of the file brings pages near it into memory. With INLINED_NONE it does not.
  */
 #define VISIBLE __attribute__((visibility("default")))
 
@@ -42,6 +43,11 @@ __asm__(".text\n" FUNCTION("FPC_SYSCALL1", "  movq %rdi, %rax\n"
                                       "  movq %rdi, %rsi\n"
                                       "  movl $11, %edi\n"
                                       "  jmp FPC_SYSCALL2\n"));
+#elif defined(INLINED_SHORT) && defined(__x86_64__)
+__asm__(".text\n" FUNCTION("unmap_inlined", "  pushq $11\n"
+                                            "  popq %rax\n"
+                                            "  syscall\n"
+                                            "  ret\n"));
 #elif defined(__x86_64__)
 __asm__(".text\n" OTHER_CODE FUNCTION("unmap_inlined", "  movl $11, %eax\n"
                                                        "  syscall\n"

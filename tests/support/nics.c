@@ -12,7 +12,7 @@
 #include <sched.h>
 
 struct nic nics[NICS_MOST];
-static atomic_uint nics_keys = 100;
+atomic_uint nics_keys = 100;
 uint32_t nics_mode = HMREG_MR_VIRT_ADDR | HMREG_MR_PROV_KEY;
 
 static int nic_can(void *self, enum hmreg_path path, enum hmreg_iface iface, int device,
@@ -107,18 +107,6 @@ static const struct provider_ops nic_ops = {.name = "nic",
                                             .refresh = nic_refresh,
                                             .raw_key = nic_raw_key};
 
-static struct hmreg_domain *open_with(struct hmreg *lib, const struct provider_caps *caps,
-                                      struct nic *nic)
-{
-    struct hmreg_domain *domain;
-
-    *nic = (struct nic){.fail = 0};
-    sem_init(&nic->entered, 0, 0);
-    sem_init(&nic->leave, 0, 0);
-    assert_ok(hmreg_domain_create(lib, &nic_ops, caps, nic, NULL, &domain));
-    return domain;
-}
-
 struct hmreg_domain *nic_open(struct hmreg *lib, unsigned number)
 {
     struct provider_caps caps = {.mr_mode = nics_mode,
@@ -126,18 +114,14 @@ struct hmreg_domain *nic_open(struct hmreg *lib, unsigned number)
                                  .iov_limit = 1,
                                  .max_len = UINT64_MAX,
                                  .any_thread = true};
+    struct nic *nic = &nics[number];
 
     snprintf(caps.fabric, sizeof(caps.fabric), "nic%u", number);
-    return nics[number].domain = open_with(lib, &caps, &nics[number]);
-}
-
-struct hmreg_domain *nic_open_small(struct hmreg *lib, unsigned number, uint64_t max_len,
-                                    bool async)
-{
-    struct provider_caps caps = {
-        .fabric = "small", .key_size = 4, .iov_limit = 1, .max_len = max_len, .async = async};
-
-    return open_with(lib, &caps, &nics[number]);
+    *nic = (struct nic){.fail = 0};
+    sem_init(&nic->entered, 0, 0);
+    sem_init(&nic->leave, 0, 0);
+    assert_ok(hmreg_domain_create(lib, &nic_ops, &caps, nic, NULL, &nic->domain));
+    return nic->domain;
 }
 
 struct hmreg_group_member nic_member(struct hmreg_domain *group, size_t member)

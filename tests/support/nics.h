@@ -28,13 +28,10 @@ struct nic {
 };
 
 extern struct nic nics[NICS_MOST];
-extern uint32_t nics_mode; /* of those that are opened */
+extern atomic_uint nics_keys; /* the next registration's */
+extern uint32_t nics_mode;    /* of those that are opened */
 
 struct hmreg_domain *nic_open(struct hmreg *lib, unsigned number);
-/* One whose keys are shorter than theirs, and which completes registrations by events if `async`.
- */
-struct hmreg_domain *nic_open_small(struct hmreg *lib, unsigned number, uint64_t max_len,
-                                    bool async);
 
 struct hmreg_group_member nic_member(struct hmreg_domain *group, size_t member);
 /* Waits for the end of a replacement. */

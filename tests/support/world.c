@@ -252,6 +252,7 @@ int world_try_as(const struct world_as *as)
         .iov_limit = as->iov_limit ? as->iov_limit : 8,
         .max_len = as->max_len ? as->max_len : 1ull << 40,
         .any_thread = as->any_thread,
+        .async = as->async,
         .orderings = as->relaxed ? PROVIDER_VALUE(HMREG_ORDERING_RELAXED) : UINT32_MAX,
         .atomics = UINT32_MAX,
         .on_demand = UINT32_MAX,

@@ -68,6 +68,7 @@ struct world_as {
     uint64_t max_len;                  /* 1 TiB */
     bool any_thread;                   /* the library's own thread may deregister */
     bool relaxed;                      /* it has relaxed ordering only, and no iova */
+    bool async;                        /* registrations complete in the caller's queue */
 };
 
 /* A call of the library's. */

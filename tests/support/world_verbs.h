@@ -11,4 +11,7 @@
 
 extern const struct world_fabric world_verbs;
 
+/* The protection domain that the world's domain is opened on; borrowed. */
+struct ibv_pd *world_verbs_pd(void);
+
 #endif

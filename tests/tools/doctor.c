@@ -159,6 +159,43 @@ TEST(one_nic_of_four_crashes__the_others_are_proven_and_it_has_one_finding)
     check_sick("crash", "crashed with signal 9 (Killed)");
 }
 
+/* libfabric may open the NIC too, whatever it is asked for. */
+TEST(one_nic_ends_the_process_that_opens_it__the_other_is_proven)
+{
+    json_t *described, *finding;
+    const char *why;
+    int status;
+
+    doctor_begin();
+    test_setenv("HMREG_FAKE_NICS", "mlx5_0:fatal,mlx5_1");
+    described = doctor_document(&status);
+    finding = doctor_finding(described, "nic-not-opened");
+    why =
+        words_at(with(list_at(described, "facts/fabric_libraries"), "library", "libfabric"), "why");
+    assert_int_equal(status, 1);
+    assert_non_null(finding);
+    assert_string_equal(words_at(finding, "text"),
+                        "mlx5_0 could not be opened: a process that opened it crashed with signal "
+                        "9 (Killed).");
+    for (size_t memory = 0; memory < 3; memory++)
+        assert_string_equal(words_at(proof_at(described, "mlx5_1", memory), "result"), "proven");
+    if (why[0])
+        assert_string_equal(why,
+                            "a process that looked for its fabrics crashed with signal 9 (Killed)");
+}
+
+TEST(no_nic_opens__the_summary_says_that_devices_are_simulated)
+{
+    json_t *described;
+    int status;
+
+    doctor_begin();
+    test_setenv("HMREG_FAKE_NICS", "mlx5_0:closed");
+    described = doctor_examined("--no-proof", &status);
+    assert_int_equal(json_array_size(list_at(described, "facts/pairs")), 0);
+    assert_says(words_at(described, "summary"), " The devices are simulated.");
+}
+
 /* libfabric's verbs has the NICs the other way round. */
 TEST(pairs__of_several_nics__as_libibverbs_lists_them)
 {
@@ -510,7 +547,7 @@ TEST(no_path_but_the_cpu__degraded)
     assert_says(words_at(described, "summary"), "No GPUDirect here: the CPU moves");
 }
 
-/* The reasons once: in the details. */
+/* The reasons once: in the details, which neither --brief nor --json has. */
 TEST(no_device__broken_with_each_runtimes_reason)
 {
     json_t *described, *found;
@@ -523,7 +560,7 @@ TEST(no_device__broken_with_each_runtimes_reason)
     found = doctor_finding(described, "no-device");
     assert_int_equal(status, 2);
     assert_non_null(found);
-    assert_says(words_at(found, "text"), "not cuda, rocr, ze. Reasons are under Details");
+    assert_says(words_at(found, "text"), "not cuda, rocr, ze. hmreg info says why.");
     tool = tool_run("doctor", "--no-proof");
     assert_says(strstr(tool.out, "Details"), "not usable: ");
 }

@@ -29,7 +29,7 @@ struct state {
 static const struct state states[] = {
     {"no-device",
      {{"devices", "[]"}, {"gpus", "[]"}, {"runtimes/1/why", "'no libcuda.so.1'"}},
-     "not cuda. Reasons are under Details."},
+     "not cuda. hmreg info says why."},
     {"no-nic",
      {{"fabrics", "[]"}, {"nics", "[]"}, {"fabric_libraries/2/why", "'none listed'"}},
      "libibverbs: none listed."},

@@ -9,6 +9,8 @@
 #include "tools/stats/stats_view.h"
 
 #include <fcntl.h>
+#include <hmreg/loopback.h>
+#include <hmreg/lost.h>
 #include <pthread.h>
 #include <sys/mman.h>
 
@@ -332,6 +334,30 @@ TEST(command__lost_domain__is_named)
     page.domains[2].lost = 1;
     tool = command_on(&page, sizeof(page), SEALS);
     assert_says(tool.out, "domain 5: ofi, tcp; it is lost");
+}
+
+/* The domain's NIC is gone, and the process goes on. */
+TEST(command__domain_that_is_lost__in_text_json_and_metrics)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_DISABLED};
+    struct hmreg *lib = NULL;
+    struct hmreg_domain *domain = NULL;
+    char pid[16], line[200];
+
+    assert_int_equal(hmreg_open(&config, &lib), 0);
+    assert_int_equal(hmreg_domain_open_loopback(lib, NULL, NULL, &domain), 0);
+    assert_int_equal(hmreg_domain_lost(domain, "a test"), 0);
+    snprintf(pid, sizeof(pid), "%d", (int)getpid());
+    assert_says(tool_run("stats", pid).out, "domain 1: loopback, loopback; it is lost");
+    assert_true(json_is_true(
+        at(tool_document(0, "stats", pid, "--json"), "processes/0/libraries/0/domains/0/lost")));
+    snprintf(line, sizeof(line),
+             "hmreg_domain_lost domain=1 fabric=loopback library=0 pid=%s process=tool_stats_view "
+             "provider=loopback = 1\n",
+             pid);
+    assert_says(tool_metrics("stats", pid), line);
+    assert_int_equal(hmreg_domain_close(domain), 0);
+    assert_int_equal(hmreg_close(lib), 0);
 }
 
 TEST(command__huge_numbers__are_printed)

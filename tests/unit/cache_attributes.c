@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Cached gets with attributes: which are part of the key, a caller's dmabuf, what is refused.
+ * Cached gets with attributes: the variants that tell them apart, and the life of a caller's
+ * dmabuf. What one get does is in hmreg_mr_get_attr.c.
  */
 #include "tests/support/cache_fixture.h"
 #include "tests/support/inside.h"
@@ -30,17 +31,6 @@ static void open_fixture(uint32_t flags, uint64_t max_regions)
     fixture_open(HMREG_MONITOR_IMPORT, &config);
 }
 
-/* Attributes of a plain get. */
-static struct hmreg_mr_attr *ask(struct asked *asked, void *addr, size_t len)
-{
-    asked->iov = (struct iovec){addr, len};
-    asked->attr = (struct hmreg_mr_attr){.size = sizeof(asked->attr),
-                                         .iov = &asked->iov,
-                                         .iov_count = 1,
-                                         .access = HMREG_ACCESS_REMOTE};
-    return &asked->attr;
-}
-
 static struct hmreg_mr *get(const struct hmreg_mr_attr *attr, uint64_t flags)
 {
     struct hmreg_mr *mr = NULL;
@@ -66,87 +56,6 @@ static unsigned variants(void)
 
 /* ---- the key ---------------------------------------------------------------------------- */
 
-TEST(get_attr__without_attributes__shares_with_plain_gets)
-{
-    struct asked asked;
-
-    open_fixture(0, 0);
-    assert_int_equal(fixture_key(memory[0], 2 * LEN), 1);
-    assert_int_equal(key_of(ask(&asked, memory[0], 2 * LEN), 0), 1);
-    assert_int_equal(key_of(ask(&asked, memory[1], LEN), 0), 1);
-    assert_int_equal(key_of(ask(&asked, memory[4], LEN), 0), 2);
-    assert_int_equal(fixture_key(memory[4], LEN), 2);
-    assert_int_equal(fixture_stats().hits, 3);
-    assert_int_equal(variants(), 0);
-}
-
-/* Often enough that threads' tables have all of them. */
-static void assert_distinct(struct asked *asked, uint64_t flags)
-{
-    struct asked plain;
-    uint64_t mine = 0, other = 0;
-
-    ask(&plain, asked->iov.iov_base, asked->iov.iov_len);
-    for (int i = 0; i < 3; i++) {
-        uint64_t key = key_of(&asked->attr, flags);
-
-        assert_true(i == 0 || key == mine);
-        mine = key;
-        key = i % 2 ? key_of(&plain.attr, 0) : fixture_key(asked->iov.iov_base, asked->iov.iov_len);
-        assert_true(i == 0 || key == other);
-        other = key;
-        assert_int_not_equal(mine, other);
-    }
-    assert_ok(hmreg_domain_flush(fixture.domain));
-    assert_int_equal(variants(), 0);
-}
-
-TEST(get_attr__page_size__part_of_the_key)
-{
-    struct asked asked;
-
-    open_fixture(0, 0);
-    ask(&asked, memory[0], LEN)->page_size = 65536;
-    assert_distinct(&asked, 0);
-}
-
-TEST(get_attr__hmem_data__part_of_the_key_by_address)
-{
-    int one = 0, same = 0;
-    struct asked asked;
-    uint64_t key;
-
-    open_fixture(0, 0);
-    ask(&asked, memory[0], LEN)->hmem_data = &one;
-    assert_distinct(&asked, 0);
-    key = key_of(&asked.attr, 0);
-    asked.attr.hmem_data = &same;
-    assert_int_not_equal(key_of(&asked.attr, 0), key);
-    asked.attr.hmem_data = &one;
-    assert_int_equal(key_of(&asked.attr, 0), key);
-}
-
-TEST(get_attr__auth_key__part_of_the_key_by_its_bytes)
-{
-    uint8_t secret[8] = "secret", same[8] = "secret";
-    struct asked asked;
-    uint64_t key;
-
-    open_fixture(0, 0);
-    ask(&asked, memory[0], LEN)->auth_key = secret;
-    asked.attr.auth_key_size = sizeof(secret);
-    assert_distinct(&asked, 0);
-    key = key_of(&asked.attr, 0);
-    asked.attr.auth_key = same;
-    assert_int_equal(key_of(&asked.attr, 0), key);
-    same[5]++;
-    assert_int_not_equal(key_of(&asked.attr, 0), key);
-    asked.attr.auth_key = secret;
-    asked.attr.auth_key_size--;
-    assert_int_not_equal(key_of(&asked.attr, 0), key);
-    assert_int_equal(variants(), 3);
-}
-
 /* A look-up that finds the slot of a plain region, in a domain that has no variants yet. */
 TEST(get_attr__slot_of_a_plain_region__not_found)
 {
@@ -154,69 +63,6 @@ TEST(get_attr__slot_of_a_plain_region__not_found)
     for (int i = 0; i < 3; i++)
         assert_int_equal(fixture_key(memory[0], LEN), 1);
     assert_null(inside_remembered_in_slot(fixture.domain, memory[0], LEN, HMREG_ACCESS_REMOTE));
-}
-
-/* ---- claims ----------------------------------------------------------------------------- */
-
-TEST(get_attr__claim__not_part_of_the_key_and_checked_at_hits)
-{
-    struct hmreg_mr *mr = NULL;
-    struct asked asked;
-
-    open_fixture(0, 0);
-    vendor_claim(HMREG_IFACE_CUDA, memory[2], LEN, HMREG_MEM_DEVICE, 1);
-    assert_int_equal(fixture_key(memory[2], LEN), 1);
-    ask(&asked, memory[2], LEN)->claim_iface = 1;
-    asked.attr.iface = HMREG_IFACE_CUDA;
-    asked.attr.device = 1;
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(key_of(&asked.attr, 0), 1);
-    asked.attr.device = HMREG_DEVICE_ANY;
-    assert_int_equal(key_of(&asked.attr, 0), 1);
-    asked.attr.device = 0;
-    assert_fails(hmreg_mr_get_attr(fixture.domain, &asked.attr, 0, &mr), -EINVAL, "device");
-    asked.attr.iface = HMREG_IFACE_SYSTEM;
-    assert_fails(hmreg_mr_get_attr(fixture.domain, &asked.attr, 0, &mr), -EINVAL, "iface");
-    assert_null(mr);
-    assert_int_equal(fixture_key(memory[2], LEN), 1);
-    assert_int_equal(fixture_stats().hits, 5); /* the two refused gets are none */
-}
-
-/* ---- refusals --------------------------------------------------------------------------- */
-
-TEST(get_attr__arguments__refused_as_by_regattr)
-{
-    struct hmreg_mr *mr = NULL;
-    struct asked asked;
-
-    open_fixture(0, 0);
-    ask(&asked, memory[0], LEN);
-    assert_fails(hmreg_mr_get_attr(NULL, &asked.attr, 0, &mr), -EINVAL, "domain");
-    assert_fails(hmreg_mr_get_attr(fixture.domain, NULL, 0, &mr), -EINVAL, "attr");
-    assert_fails(hmreg_mr_get_attr(fixture.domain, &asked.attr, 0, NULL), -EINVAL, "mr");
-    assert_fails(hmreg_mr_get_attr(fixture.domain, &asked.attr, 1, &mr), -HMREG_EBADFLAGS, "flags");
-    asked.attr.page_size = 3;
-    assert_fails(hmreg_mr_get_attr(fixture.domain, &asked.attr, 0, &mr), -EINVAL, "page_size");
-    ask(&asked, memory[0], 0);
-    assert_fails(hmreg_mr_get_attr(fixture.domain, &asked.attr, 0, &mr), -EINVAL, "len is 0");
-    assert_fails(hmreg_mr_get_attr(fixture.domain, &asked.attr, HMREG_REG_DMABUF, &mr), -EINVAL,
-                 "iov is set");
-    assert_null(mr);
-    assert_int_equal(atomic_load(&counter.regs), 0);
-    assert_int_equal(variants(), 0);
-}
-
-/* ---- other domains ---------------------------------------------------------------------- */
-
-TEST(get_attr__domain_without_cache__registered_each_time)
-{
-    struct asked asked;
-
-    open_fixture(HMREG_DOMAIN_NO_CACHE, 0);
-    ask(&asked, memory[0], LEN)->page_size = 65536;
-    assert_int_equal(key_of(&asked.attr, 0), 1);
-    assert_int_equal(key_of(&asked.attr, 0), 2);
-    assert_int_equal(variants(), 0);
 }
 
 /* ---- the caller's dmabuf ---------------------------------------------------------------- */
@@ -247,39 +93,6 @@ static uint64_t dmabuf_key(int fd, void *base, uint64_t offset, size_t len)
     struct asked asked;
 
     return key_of(ask_dmabuf(&asked, fd, base, offset, len), HMREG_REG_DMABUF);
-}
-
-/* As NCCL does. */
-TEST(dmabuf__descriptor_closed_at_once__hit_by_another_of_it)
-{
-    int fd = dmabuf_new(4), own;
-
-    open_fixture(0, 0);
-    own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    assert_int_equal(dmabuf_key(own, memory[0], 0, 4 * LEN), 1);
-    close(own);
-    for (int i = 0; i < 3; i++) {
-        own = fcntl(fd, F_DUPFD_CLOEXEC, 100 + i);
-        assert_int_equal(dmabuf_key(own, memory[0], 0, 4 * LEN), 1);
-        assert_int_equal(dmabuf_key(own, memory[0], LEN + 1, LEN), 1); /* a part */
-        close(own);
-    }
-    assert_int_equal(fixture_stats().hits, 6);
-    close(fd);
-}
-
-TEST(dmabuf__number_reused_for_another__registered)
-{
-    int fd = dmabuf_new(4), other;
-
-    open_fixture(0, 0);
-    assert_int_equal(dmabuf_key(fd, memory[0], 0, LEN), 1);
-    close(fd);
-    other = dmabuf_new(4);
-    assert_int_equal(other, fd);
-    assert_int_equal(dmabuf_key(other, memory[0], 0, LEN), 2);
-    assert_int_equal(dmabuf_key(other, memory[0], 0, LEN), 2);
-    close(other);
 }
 
 static bool is_mapped(const char *name)
@@ -344,45 +157,6 @@ TEST(dmabuf__of_a_known_device__ends_with_its_memory)
     vendor_renew(claim);
     assert_int_not_equal(dmabuf_key(fd, memory[2], 0, LEN), hmreg_mr_key(mr));
     hmreg_mr_put(mr);
-    close(fd);
-}
-
-/* What the caller says about a dmabuf is what it is registered as. */
-TEST(dmabuf__claim__part_of_the_key)
-{
-    struct hmreg_mr *mr;
-    struct asked asked;
-    int fd = dmabuf_new(1);
-
-    open_fixture(0, 0);
-    assert_int_equal(dmabuf_key(fd, NULL, 0, LEN), 1);
-    ask_dmabuf(&asked, fd, NULL, 0, LEN)->claim_iface = 1;
-    asked.attr.iface = HMREG_IFACE_ROCR;
-    asked.attr.device = 1;
-    mr = get(&asked.attr, HMREG_REG_DMABUF);
-    assert_int_equal(hmreg_mr_key(mr), 2);
-    assert_int_equal(test_info_of(mr).iface, HMREG_IFACE_ROCR);
-    assert_int_equal(test_info_of(mr).device, 1);
-    hmreg_mr_put(mr);
-    assert_int_equal(dmabuf_key(fd, NULL, 0, LEN), 1);
-    assert_int_equal(key_of(&asked.attr, HMREG_REG_DMABUF), 2);
-    close(fd);
-}
-
-TEST(get_attr__no_path_for_a_dmabuf__opnotsupp)
-{
-    struct hmreg_domain_config config = {.size = sizeof(config), .order = {HMREG_PATH_PEERMEM}};
-    struct hmreg_mr *mr = NULL;
-    struct asked asked;
-    int fd = dmabuf_new(1);
-
-    vendors_reset();
-    fixture_open(HMREG_MONITOR_IMPORT, &config);
-    ask_dmabuf(&asked, fd, NULL, 0, LEN);
-    assert_fails(hmreg_mr_get_attr(fixture.domain, &asked.attr, HMREG_REG_DMABUF, &mr), -EOPNOTSUPP,
-                 "dmabuf");
-    assert_null(mr);
-    assert_int_equal(variants(), 0);
     close(fd);
 }
 

@@ -239,31 +239,6 @@ TEST(hit__claim_of_a_device__as_quick_and_checked)
     assert_null(mr);
 }
 
-/* Each get says of which allocation its range is a part, and is checked. */
-TEST(hit__trusted_outside_its_allocation__range)
-{
-    struct hmreg_mr *mr = NULL;
-    struct asked asked;
-
-    open_fixture(HMREG_POLICY_KEEP);
-    ask(&asked, memory[0], HMREG_CLAIM_TRUSTED);
-    asked.attr.claim_base = (uintptr_t)memory[0];
-    asked.attr.claim_len = LEN;
-    mr = get_by(&asked.attr);
-    hmreg_mr_put(mr);
-    assert_ptr_equal(get(HMREG_CLAIM_TRUSTED), mr);
-    hmreg_mr_put(mr);
-    mr = NULL;
-    asked.attr.claim_len = LEN / 2;
-    assert_fails(hmreg_mr_get_attr(fixture.domain, &asked.attr, 0, &mr), -ERANGE,
-                 "not within the claimed allocation");
-    asked.attr.claim_base = asked.attr.claim_len = 0;
-    asked.attr.claim_identity = 1;
-    assert_fails(hmreg_mr_get_attr(fixture.domain, &asked.attr, 0, &mr), -EINVAL,
-                 "claim_identity is set");
-    assert_null(mr);
-}
-
 /* ---- who shares what one caller claimed -------------------------------------------------- */
 
 static void assert_shares(struct hmreg_mr *mr, int claim, bool shares)
@@ -308,32 +283,6 @@ TEST(claimed__by_one__shared_with_those_who_claim_it_too)
     shares_what_was_claimed(HMREG_POLICY_KEEP, HMREG_MONITOR_IMPORT);
     shares_what_was_claimed(HMREG_POLICY_LAST_PUT, HMREG_MONITOR_IMPORT);
     shares_what_was_claimed(HMREG_POLICY_LAST_PUT, HMREG_MONITOR_DEFAULT);
-}
-
-TEST(found__host_memory__shared_with_those_who_claim_it)
-{
-    struct hmreg_mr *found;
-
-    open_fixture(HMREG_POLICY_KEEP);
-    found = fixture_get(memory[0], LEN);
-    for (int claim = HMREG_CLAIM_NONE; claim <= HMREG_CLAIM_TRUSTED; claim++)
-        assert_shares(found, claim, true);
-    hmreg_mr_put(found);
-}
-
-/* A runtime has pinned it: the claim contradicts that. */
-TEST(found__pinned_host_memory__not_shared_with_those_who_claim_the_systems)
-{
-    struct hmreg_mr *found;
-
-    open_fixture(HMREG_POLICY_KEEP);
-    vendor_claim(HMREG_IFACE_CUDA, memory[0], LEN, HMREG_MEM_HOST_PINNED, 0)->range.host_addr =
-        (uintptr_t)memory[0];
-    found = fixture_get(memory[0], LEN);
-    assert_int_equal(test_info_of(found).iface, HMREG_IFACE_CUDA);
-    for (int i = 0; i < 2; i++)
-        assert_shares(found, HMREG_CLAIM_TRUSTED, false);
-    hmreg_mr_put(found);
 }
 
 /* ---- no runtime is asked ----------------------------------------------------------------- */

@@ -33,24 +33,7 @@ static uint64_t key_of(const struct vendor_claim *claimed)
     return fixture_key((void *)(uintptr_t)claimed->addr, LEN);
 }
 
-static struct hmreg_mr *get_claimed(const struct vendor_claim *claimed)
-{
-    return fixture_get((void *)(uintptr_t)claimed->addr, LEN);
-}
-
 /* ---- hits ------------------------------------------------------------------------------- */
-
-TEST(get__same_identity__same_region)
-{
-    struct vendor_claim *memory;
-
-    open_fixture(NULL);
-    memory = claim(1, HMREG_MEM_DEVICE);
-    assert_int_equal(key_of(memory), 1);
-    assert_int_equal(key_of(memory), 1);
-    assert_int_equal(fixture_stats().hits, 1);
-    assert_int_equal(cuda->resolves, 1); /* a hit does not resolve */
-}
 
 static uint64_t hits_of(const struct hmreg_mr *mr)
 {
@@ -82,20 +65,6 @@ TEST(get__host_and_devices_by_one_thread__hits_of_each_counted)
         assert_false(asks(mrs[j]));
         assert_int_equal(hits_of(mrs[j]), 15);
     }
-}
-
-TEST(get__address_reused__registered_anew)
-{
-    struct vendor_claim *memory;
-
-    open_fixture(NULL);
-    memory = claim(0, HMREG_MEM_DEVICE);
-    assert_int_equal(key_of(memory), 1);
-    vendor_renew(memory);
-    assert_int_equal(key_of(memory), 2);
-    assert_int_equal(key_of(memory), 2);
-    assert_int_equal(fixture_stats().invalidations, 1);
-    assert_int_equal(atomic_load(&counter.regions), 1);
 }
 
 TEST(get__host_memory_unmapped_and_now_a_devices__not_the_hosts_region)
@@ -192,49 +161,6 @@ TEST(get__switched_off_in_the_environment__not_cached)
     memory = vendor_claim(HMREG_IFACE_ZE, (void *)0x10000, LEN, HMREG_MEM_DEVICE, 0);
     assert_int_equal(key_of(memory), 4);
     assert_int_equal(key_of(memory), 4);
-}
-
-/* ---- freed while it is registered ------------------------------------------------------- */
-
-static struct vendor_claim *to_renew;
-static int renewals;
-
-static void renew_it(const struct provider_request *request)
-{
-    if (renewals && renewals--)
-        vendor_renew(to_renew);
-}
-
-TEST(get__freed_while_being_registered__that_registration_is_not_used)
-{
-    struct hmreg_mr *mr;
-
-    open_fixture(NULL);
-    to_renew = claim(0, HMREG_MEM_DEVICE);
-    renewals = 1;
-    counter.reg_hook = renew_it;
-    mr = get_claimed(to_renew);
-    assert_int_equal(hmreg_mr_key(mr), 2); /* the first was of the old memory */
-    assert_true(fixture_is_cached(mr));
-    assert_int_equal(atomic_load(&counter.deregs), 1);
-    hmreg_mr_put(mr);
-    assert_int_equal(key_of(to_renew), 2);
-}
-
-TEST(get__freed_whenever_it_is_registered__uncached_in_the_end)
-{
-    struct hmreg_mr *mr;
-
-    open_fixture(NULL);
-    to_renew = claim(0, HMREG_MEM_DEVICE);
-    renewals = -1;
-    counter.reg_hook = renew_it;
-    mr = get_claimed(to_renew);
-    renewals = 0;
-    assert_false(fixture_is_cached(mr));
-    assert_int_equal(atomic_load(&counter.regs), 3); /* two attempts, and the one that succeeds */
-    hmreg_mr_put(mr);
-    assert_int_equal(atomic_load(&counter.regions), 0);
 }
 
 /* ---- repetition ------------------------------------------------------------------------- */

@@ -379,18 +379,6 @@ TEST(last_put__memory_changed_while_held__deregistered_by_the_put)
     assert_int_equal(fixture_stats().regions, 0);
 }
 
-TEST(last_put__fabric_busy__deregistered_by_a_later_call)
-{
-    open_fixture(HMREG_POLICY_LAST_PUT, 0);
-    got = fixture_get(memory[0], LEN);
-    atomic_store(&counter.dereg_times, 1);
-    atomic_store(&counter.dereg_code, -EBUSY);
-    hmreg_mr_put(got);
-    assert_int_equal(regions(), 1);
-    assert_ok(hmreg_domain_progress(fixture.domain));
-    assert_int_equal(regions(), 0);
-}
-
 /* ---- the caller's dmabuf ---------------------------------------------------------------- */
 
 static struct hmreg_mr *get_dmabuf(int fd, void *base, enum hmreg_policy policy)

@@ -8,22 +8,6 @@
 
 /* ---- which list ------------------------------------------------------------------------- */
 
-TEST(segments__same_list__same_region)
-{
-    struct list list, again;
-
-    open_fixture();
-    pair(&list, memory[5], memory[2]);
-    for (int i = 0; i < 4; i++) {
-        pair(&again, memory[5], memory[2]); /* known by what is there, not by where the list is */
-        assert_int_equal(key_of(i % 2 ? &list : &again), 1);
-    }
-    assert_int_equal(registrations(), 2);
-    assert_int_equal(fixture_stats().hits, 3);
-    assert_int_equal(fixture_stats().regions, 1);
-    assert_int_equal(fixture_stats().bytes, 2 * LEN);
-}
-
 TEST(segments__other_list__other_region)
 {
     struct list list;
@@ -45,23 +29,6 @@ TEST(segments__other_list__other_region)
     assert_int_equal(registrations(), 14);
     assert_ok(hmreg_domain_flush(fixture.domain));
     assert_int_equal(inside_variants(fixture.domain), 0);
-}
-
-/* Its node is around these ranges. */
-TEST(segments__gets_of_ranges__never_served)
-{
-    struct list list;
-
-    open_fixture();
-    pair(&list, memory[5], memory[2]);
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(key_of(&list), 1);
-        assert_int_equal(fixture_key(memory[2], LEN), 3);
-        assert_int_equal(fixture_key(memory[3], LEN), 4);
-        assert_int_equal(fixture_key(memory[2], 4 * LEN), 5);
-        assert_int_equal(key_of(&list), 1);
-    }
-    assert_int_equal(registrations(), 5);
 }
 
 /* Their nodes are around the change, and their segments beside it. */
@@ -107,39 +74,6 @@ TEST(segments__held_at_close__first_address_and_length_of_all)
     hmreg_mr_put(mr);
 }
 
-/* Loopback takes several ranges a registration. */
-TEST(ranges__same_iov__same_region_apart_from_segments)
-{
-    struct iovec iov[2] = {{memory[5], LEN}, {memory[2], 100}};
-    struct hmreg_mr_attr attr = {
-        .size = sizeof(attr), .iov = iov, .iov_count = 2, .access = HMREG_ACCESS_REMOTE};
-    struct hmreg_domain *counting;
-    struct hmreg_mr *mr = NULL, *again = NULL;
-    struct list list;
-
-    open_fixture();
-    assert_fails(hmreg_mr_get_attr(fixture.domain, &attr, 0, &mr), -EINVAL, "takes 1 to 1 ranges");
-    counting = fixture.domain;
-    assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, NULL, &fixture.domain));
-    assert_ok(hmreg_mr_get_attr(fixture.domain, &attr, 0, &mr));
-    assert_true(hmreg_mr_key(mr) != HMREG_KEY_NOTAVAIL);
-    assert_true(fixture_is_cached(mr));
-    assert_ok(hmreg_mr_get_attr(fixture.domain, &attr, 0, &again));
-    assert_ptr_equal(again, mr);
-    hmreg_mr_put(again);
-    pair(&list, memory[5], memory[2])->segments[1].u.memory.iov_len = 100;
-    again = get(&list);
-    assert_ptr_not_equal(again, mr);
-    hmreg_mr_put(again);
-    iov[1].iov_len++;
-    assert_ok(hmreg_mr_get_attr(fixture.domain, &attr, 0, &again));
-    assert_ptr_not_equal(again, mr);
-    hmreg_mr_put(again);
-    hmreg_mr_put(mr);
-    assert_ok(hmreg_domain_close(fixture.domain));
-    fixture.domain = counting;
-}
-
 /* ---- limits ----------------------------------------------------------------------------- */
 
 /* The sum of the segments counts, not the addresses between them. */
@@ -160,16 +94,6 @@ TEST(limit__of_bytes__counts_the_segments)
     assert_int_equal(key_of(pair(&list, memory[0], memory[1])), 10);
     assert_int_equal(fixture_stats().evictions, 1);
     assert_int_equal(fixture_stats().bytes, 4 * LEN);
-}
-
-TEST(segments__domain_without_cache__registered_each_time)
-{
-    struct list list;
-
-    open_limited(HMREG_DOMAIN_NO_CACHE, 0);
-    assert_int_equal(key_of(pair(&list, memory[0], memory[4])), 1);
-    assert_int_equal(key_of(&list), 3);
-    assert_int_equal(atomic_load(&counter.regions), 0);
 }
 
 /* ---- what ends it ----------------------------------------------------------------------- */

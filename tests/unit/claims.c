@@ -68,51 +68,6 @@ static void open_debugging(const char *value)
     unsetenv("HMREG_DEBUG");
 }
 
-/* ---- cached ----------------------------------------------------------------------------- */
-
-static struct hmreg_mr *get(const struct claim *claim)
-{
-    struct hmreg_mr *mr = NULL;
-
-    assert_ok(hmreg_mr_get_attr(fixture.domain, &claim->attr, 0, &mr));
-    hmreg_mr_put(mr);
-    return mr;
-}
-
-TEST(trusted__without_identity__never_cached)
-{
-    struct claim claim;
-
-    script_open(&fixture, NULL, NULL);
-    claim_of(&claim);
-    for (unsigned i = 1; i <= 3; i++) {
-        get(&claim);
-        assert_int_equal(script.count, i);
-    }
-    assert_int_equal(script.live, 0);
-    assert_int_equal(asked(), 0);
-}
-
-/* A region serves a get of a part of it if each byte has the address that the get asks for. */
-TEST(iova__cached__same_address_of_each_byte)
-{
-    struct claim claim;
-    struct hmreg_mr *mr;
-
-    script_open(&fixture, NULL, NULL);
-    claim_of(&claim)->attr.claim_identity = 77;
-    claim.attr.set_iova = 1;
-    claim.attr.iova = 0x10000;
-    mr = get(&claim);
-    assert_ptr_equal(get(&claim), mr);
-    claim.iov[0].iov_base = (char *)claim.iov[0].iov_base + 8;
-    claim.iov[0].iov_len -= 8;
-    assert_ptr_not_equal(get(&claim), mr);
-    claim.attr.iova = 0x10008;
-    assert_ptr_equal(get(&claim), mr);
-    assert_int_equal(script.count, 2);
-}
-
 static void dmabuf_is_cached_by_its_inode(enum hmreg_iface iface)
 {
     struct hmreg_mr_dmabuf dmabuf = {.len = 4096, .base_addr = (void *)0x10000};

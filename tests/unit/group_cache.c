@@ -17,7 +17,6 @@
 #define MOST 8
 
 static char memory[16][LEN] __attribute__((aligned(LEN)));
-static struct vendor *cuda = &vendors[HMREG_IFACE_CUDA];
 
 /* fixture.domain becomes the group, so that the fixture's functions work on it. */
 static struct group {
@@ -91,97 +90,7 @@ TEST(get__one_member_caches_itself__the_group_does_not)
     assert_int_equal(cost_of(memory[0]), 0);
 }
 
-/* ---- hits ------------------------------------------------------------------------------- */
-
-TEST(get__again__one_entry_for_all_rails)
-{
-    struct hmreg_mr *first, *second;
-
-    open_group(MOST, HMREG_MONITOR_IMPORT, NULL);
-    first = fixture_get_in(&group.fixture, memory[0], LEN);
-    second = fixture_get_in(&group.fixture, memory[0], LEN);
-    assert_ptr_equal(first, second);
-    assert_true(fixture_is_cached(first));
-    assert_int_equal(atomic_load(&counter.regs), MOST);
-    for (size_t i = 0; i < MOST; i++)
-        assert_true(hmreg_mr_key(hmreg_mr_rail(first, i)) == i + 1);
-    assert_int_equal(fixture_stats_in(&group.fixture).hits, 1);
-    assert_int_equal(fixture_stats_in(&group.fixture).regions, 1);
-    hmreg_mr_put(hmreg_mr_rail(first, 2)); /* nothing is given back by it */
-    assert_fails(hmreg_mr_close(first), -EINVAL, "hmreg_mr_put()");
-    assert_fails(hmreg_domain_close(group.fixture.domain), -EBUSY, "cached regions");
-    hmreg_mr_put(first);
-    hmreg_mr_put(second);
-    assert_int_equal(regions(), MOST);
-}
-
-/* As for one domain: resolved once, its identity compared once after, and once at each hit. */
-TEST(get__device_memory__asked_as_for_one_domain)
-{
-    static const size_t sizes[] = {1, 2, 8};
-
-    for (int n = 0; n < 3; n++) {
-        open_group(sizes[n], HMREG_MONITOR_IMPORT, NULL);
-        vendor_claim(HMREG_IFACE_CUDA, memory[0], LEN, HMREG_MEM_DEVICE, 0);
-        assert_int_equal(cost_of(memory[0]), sizes[n]);
-        assert_int_equal(cuda->resolves, 1);
-        assert_int_equal(cuda->identities, 1);
-        assert_int_equal(cost_of(memory[0]), 0);
-        assert_int_equal(cuda->resolves, 1);
-        assert_int_equal(cuda->identities, 2);
-        test_finish();
-    }
-}
-
-TEST(get__memory_allocated_anew__registered_anew_on_all)
-{
-    struct vendor_claim *claim;
-
-    open_group(3, HMREG_MONITOR_IMPORT, NULL);
-    claim = vendor_claim(HMREG_IFACE_CUDA, memory[0], LEN, HMREG_MEM_DEVICE, 0);
-    assert_int_equal(cost_of(memory[0]), 3);
-    vendor_renew(claim);
-    assert_int_equal(cost_of(memory[0]), 3);
-    assert_int_equal(regions(), 3);
-}
-
-TEST(get__partial__the_entry_lacks_the_rail)
-{
-    struct hmreg_mr *mr;
-
-    open_flagged(3, HMREG_MONITOR_IMPORT, HMREG_GROUP_PARTIAL, NULL);
-    atomic_store(&counter.reg_code, -EIO);
-    atomic_store(&counter.reg_times, 1);
-    mr = fixture_get_in(&group.fixture, memory[0], LEN);
-    assert_null(hmreg_mr_rail(mr, 0));
-    assert_int_equal(hmreg_last_error()->code, -EIO);
-    assert_int_equal(hmreg_last_error()->vendor_code, 4711);
-    assert_non_null(hmreg_mr_rail(mr, 1));
-    hmreg_mr_put(mr);
-    assert_int_equal(cost_of(memory[0]), 0);
-    assert_ok(hmreg_domain_flush(group.fixture.domain)); /* another chance */
-    assert_int_equal(cost_of(memory[0]), 3);
-    assert_int_equal(regions(), 3);
-}
-
 /* ---- ends ------------------------------------------------------------------------------- */
-
-TEST(invalidate__cached_and_held__all_rails_end_together)
-{
-    struct hmreg_mr *held;
-
-    open_group(4, HMREG_MONITOR_IMPORT, NULL);
-    held = fixture_get_in(&group.fixture, memory[0], LEN);
-    cost_of(memory[1]);
-    assert_int_equal(regions(), 8);
-    assert_ok(hmreg_invalidate(group.fixture.lib, memory, sizeof(memory)));
-    assert_ok(hmreg_domain_progress(group.fixture.domain));
-    assert_int_equal(regions(), 4); /* those of the held one */
-    assert_int_equal(cost_of(memory[0]), 4);
-    hmreg_mr_put(held);
-    assert_int_equal(regions(), 4);
-    assert_int_equal(fixture_stats_in(&group.fixture).invalidations, 2);
-}
 
 TEST(munmap__cached_memory__all_rails_end)
 {
@@ -214,44 +123,6 @@ TEST(get__members_have_no_room__evicts_whole_regions)
         assert_int_equal(cost_of(memory[7]), 0);
         test_finish();
     }
-}
-
-TEST(limits__of_the_groups_config__count_regions_not_rails)
-{
-    struct hmreg_domain_config config = {.size = sizeof(config), .max_regions = 2};
-
-    open_group(4, HMREG_MONITOR_IMPORT, &config);
-    for (int i = 0; i < 4; i++)
-        cost_of(memory[i]);
-    assert_int_equal(regions(), 8);
-    assert_int_equal(test_domain_info(group.fixture.domain).max_regions, 2);
-}
-
-TEST(get__uncached__put_deregisters_all_rails)
-{
-    struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_DOMAIN_NO_CACHE};
-
-    open_group(4, HMREG_MONITOR_IMPORT, &config);
-    assert_int_equal(cost_of(memory[0]), 4);
-    assert_int_equal(cost_of(memory[0]), 4);
-    assert_int_equal(regions(), 0);
-}
-
-TEST(flush__a_rail_is_busy__tried_again)
-{
-    struct hmreg_stats stats;
-
-    open_group(3, HMREG_MONITOR_IMPORT, NULL);
-    cost_of(memory[0]);
-    atomic_store(&counter.dereg_code, -EBUSY);
-    atomic_store(&counter.dereg_times, 1);
-    assert_ok(hmreg_domain_flush(group.fixture.domain));
-    stats = fixture_stats_in(&group.fixture);
-    assert_int_equal(stats.retired, 1);
-    assert_int_equal(regions(), 3);
-    assert_ok(hmreg_domain_progress(group.fixture.domain));
-    assert_int_equal(regions(), 0);
-    assert_int_equal(atomic_load(&counter.deregs), 4);
 }
 
 /* ---- threads ---------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A group of domains of the scripted provider, for group.c and group_open.c.
+ * A group of domains of the scripted provider, for group.c.
  */
 #ifndef HMREG_TESTS_UNIT_GROUP_FIXTURE_H
 #define HMREG_TESTS_UNIT_GROUP_FIXTURE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * hmreg_group_withdraw(), _replace(), _query(): what becomes of each kind of region, and how often
- * which NIC is called.
+ * hmreg_group_withdraw() and _replace() beside suspensions, tokens and tables, and NICs that hang.
+ * What becomes of each kind of region by one call is in hmreg_group_withdraw.c.
  */
 #include "tests/unit/member_fixture.h"
 
@@ -14,64 +14,6 @@
 #include <hmreg/table.h>
 
 /* ---- withdrawing ------------------------------------------------------------------------ */
-
-TEST(withdraw__explicit__keys_go_at_once_and_the_registration_at_close)
-{
-    struct hmreg_mr *mr, *rail;
-    uint32_t before, other;
-
-    open_all();
-    mr = reg(memory[0], LEN);
-    rail = hmreg_mr_rail(mr, BROKEN);
-    before = generation(mr);
-    other = generation(hmreg_mr_rail(mr, 0));
-    withdraw();
-    assert_without_broken(mr);
-    assert_true(generation(mr) != before);
-    assert_int_equal(generation(hmreg_mr_rail(mr, 0)), other);
-    assert_fails(hmreg_mr_enable(rail), -EINVAL, "region has lost");
-    assert_int_equal(atomic_load(&nics[BROKEN].deregs), 0);
-    assert_survivors(1, 0);
-    assert_ok(hmreg_mr_close(mr));
-    assert_int_equal(atomic_load(&nics[BROKEN].deregs), 1);
-}
-
-TEST(withdraw__cached_idle__ends_on_that_member_alone_and_is_hit_again)
-{
-    struct hmreg_mr *mr;
-    uint32_t before;
-
-    open_all();
-    mr = get(memory[0], LEN);
-    hmreg_mr_put(mr);
-    before = generation(mr);
-    withdraw();
-    assert_int_equal(atomic_load(&nics[BROKEN].deregs), 1);
-    assert_ptr_equal(get(memory[0], LEN), mr);
-    assert_true(generation(mr) != before);
-    assert_without_broken(mr);
-    assert_survivors(1, 0);
-    assert_int_equal(atomic_load(&nics[BROKEN].regs), 1);
-    hmreg_mr_put(mr);
-}
-
-TEST(withdraw__cached_held__ends_after_the_last_put)
-{
-    struct hmreg_mr *mr;
-
-    open_all();
-    mr = get(memory[0], LEN);
-    assert_ptr_equal(get(memory[0], LEN), mr);
-    withdraw();
-    assert_without_broken(mr);
-    hmreg_mr_put(mr);
-    assert_ok(hmreg_domain_progress(group));
-    assert_int_equal(atomic_load(&nics[BROKEN].deregs), 0);
-    hmreg_mr_put(mr);
-    assert_ok(hmreg_domain_progress(group));
-    assert_int_equal(atomic_load(&nics[BROKEN].deregs), 1);
-    assert_survivors(1, 0);
-}
 
 /* The application makes no further call. */
 TEST(withdraw__cached_held__the_librarys_thread_ends_it)
@@ -88,95 +30,6 @@ TEST(withdraw__cached_held__the_librarys_thread_ends_it)
     assert_survivors(1, 0);
     test_finish();
     inside_set_idle(INSIDE_IDLE_NS);
-}
-
-TEST(withdraw__ends_with_its_last_put__ends_there)
-{
-    struct hmreg_mr_attr attr = {.size = sizeof(attr),
-                                 .iov = &(struct iovec){memory[0], LEN},
-                                 .iov_count = 1,
-                                 .access = HMREG_ACCESS_REMOTE,
-                                 .policy = HMREG_POLICY_LAST_PUT};
-    struct hmreg_mr *mr = NULL;
-
-    open_all();
-    assert_ok(hmreg_mr_get_attr(group, &attr, 0, &mr));
-    withdraw();
-    assert_without_broken(mr);
-    assert_int_equal(atomic_load(&nics[BROKEN].deregs), 0);
-    hmreg_mr_put(mr);
-    assert_int_equal(atomic_load(&nics[BROKEN].deregs), 1);
-    assert_survivors(1, 1);
-}
-
-TEST(withdraw__later_registrations__leave_it_out_with_the_reason)
-{
-    struct hmreg_mr *mr;
-    struct hmreg_mr_attr alone = {.size = sizeof(alone),
-                                  .iov = &(struct iovec){memory[1], LEN},
-                                  .iov_count = 1,
-                                  .access = HMREG_ACCESS_REMOTE,
-                                  .rails = 1 << BROKEN};
-
-    open_all();
-    withdraw();
-    mr = get(memory[0], LEN);
-    assert_without_broken(mr);
-    hmreg_mr_put(mr);
-    mr = reg(memory[1], LEN);
-    assert_without_broken(mr);
-    assert_ok(hmreg_mr_close(mr));
-    mr = NULL;
-    assert_fails(hmreg_mr_regattr(group, &alone, 0, &mr), -ENODEV, "cable cut");
-    assert_int_equal(atomic_load(&nics[BROKEN].regs), 0);
-}
-
-/* A composite has a registration for each of its pieces. */
-static struct hmreg_mr *reg_pieces(void)
-{
-    struct hmreg_segment segments[] = {{.u.memory = {memory[0], LEN}},
-                                       {.u.memory = {memory[4], LEN}},
-                                       {.u.memory = {memory[8], LEN}}};
-    struct hmreg_mr *mr = NULL;
-
-    assert_ok(hmreg_mr_regsgl(group, segments, 3, HMREG_ACCESS_ALL, 0, 0, 0, &mr, NULL));
-    assert_int_equal(hmreg_mr_head_of(mr)->count, 3 * RAILS);
-    return mr;
-}
-
-TEST(withdraw__composite__all_its_pieces)
-{
-    struct hmreg_mr *mr;
-
-    open_all();
-    mr = reg_pieces();
-    withdraw();
-    assert_without_broken(mr);
-    assert_survivors(3, 0);
-    assert_int_equal(replace().done, 1);
-    assert_int_equal(atomic_load(&nics[NEW].regs), 3);
-    assert_whole(mr);
-    assert_survivors(3, 0);
-    assert_ok(hmreg_mr_close(mr));
-}
-
-TEST(withdraw__device_memory__as_host_memory)
-{
-    struct hmreg_mr *mr, *cached;
-
-    open_all();
-    mr = reg(gpu, LEN);
-    cached = get(gpu, GPU);
-    withdraw();
-    assert_without_broken(mr);
-    assert_without_broken(cached);
-    assert_survivors(2, 0);
-    assert_int_equal(replace().done, 2);
-    assert_whole(mr);
-    assert_whole(cached);
-    assert_survivors(2, 0);
-    hmreg_mr_put(cached);
-    assert_ok(hmreg_mr_close(mr));
 }
 
 TEST(withdraw__suspended__resumes_without_it_or_with_the_new_one)
@@ -231,21 +84,6 @@ TEST(withdraw__suspended_later__nothing_keeps_the_memory)
     assert_ok(hmreg_mr_close(mr));
 }
 
-TEST(withdraw__twice__the_first_reason_stays)
-{
-    struct hmreg_group_member info;
-
-    open_all();
-    assert_int_equal(nic_member(group, BROKEN).state, HMREG_MEMBER_PRESENT);
-    withdraw();
-    assert_ok(hmreg_group_withdraw(group, BROKEN, "another"));
-    info = nic_member(group, BROKEN);
-    assert_int_equal(info.state, HMREG_MEMBER_WITHDRAWN);
-    assert_ptr_equal(info.domain, nics[BROKEN].domain);
-    assert_string_equal(info.why, "cable cut");
-    assert_int_equal(nic_member(group, 0).state, HMREG_MEMBER_PRESENT);
-}
-
 TEST(withdraw__no_memory__is_done_by_the_next)
 {
     struct hmreg_mr *mr;
@@ -263,40 +101,6 @@ TEST(withdraw__no_memory__is_done_by_the_next)
 }
 
 /* ---- replacing -------------------------------------------------------------------------- */
-
-TEST(replace__one_column_and_the_same_handles)
-{
-    struct hmreg_mr *mr, *held, *idle, *rail;
-    struct hmreg_group_member info;
-    uint32_t before;
-
-    open_all();
-    mr = reg(memory[0], LEN);
-    rail = hmreg_mr_rail(mr, BROKEN);
-    held = get(memory[1], LEN);
-    idle = get(memory[2], LEN);
-    hmreg_mr_put(idle);
-    withdraw();
-    before = generation(mr);
-    info = replace();
-    assert_int_equal(info.state, HMREG_MEMBER_PRESENT);
-    assert_ptr_equal(info.domain, spare);
-    assert_int_equal(info.regions, 3);
-    assert_int_equal(info.done, 3);
-    assert_int_equal(info.failed, 0);
-    assert_int_equal(atomic_load(&nics[NEW].regs), 3);
-    assert_survivors(3, 0);
-    assert_ptr_equal(hmreg_mr_rail(mr, BROKEN), rail);
-    assert_true(generation(mr) != before);
-    assert_whole(mr);
-    assert_whole(held);
-    assert_ptr_equal(get(memory[2], LEN), idle);
-    assert_whole(idle);
-    assert_int_equal(atomic_load(&nics[NEW].regs), 3);
-    hmreg_mr_put(held);
-    hmreg_mr_put(idle);
-    assert_ok(hmreg_mr_close(mr));
-}
 
 TEST(replace__many_times_under_a_held_region)
 {
@@ -332,25 +136,6 @@ TEST(replace__the_old_domain__closes_once_nothing_of_the_group_is_left_on_it)
     assert_ok(hmreg_mr_close(mr));
     assert_ok(hmreg_domain_close(nics[BROKEN].domain));
     nics[BROKEN].domain = NULL;
-}
-
-TEST(replace__registration_fails__that_region_does_without)
-{
-    struct hmreg_mr *mr;
-    struct hmreg_group_member info;
-
-    open_all();
-    mr = reg(memory[0], LEN);
-    withdraw();
-    nics[NEW].fail = -EIO;
-    info = replace();
-    assert_int_equal(info.done, 0);
-    assert_int_equal(info.failed, 1);
-    assert_int_equal(info.state, HMREG_MEMBER_PRESENT);
-    assert_null(hmreg_mr_rail(mr, BROKEN));
-    assert_int_equal(hmreg_last_error()->code, -EIO);
-    assert_survivors(1, 0);
-    assert_ok(hmreg_mr_close(mr));
 }
 
 /* The new NIC does not answer either: it is withdrawn too, and no thread waits for it. */
@@ -393,38 +178,6 @@ TEST(replace__owned_members__the_old_one_is_the_callers_again)
     assert_ok(hmreg_domain_close(old));
     for (unsigned i = 0; i < NICS_MOST; i++)
         nics[i].domain = NULL; /* the group closes them */
-}
-
-TEST(replace__refused_arguments)
-{
-    struct hmreg_domain *small;
-    struct hmreg_group_member info = {.size = 4};
-
-    open_all();
-    assert_fails(hmreg_group_withdraw(NULL, 0, "x"), -EINVAL, "domain is NULL");
-    assert_fails(hmreg_group_withdraw(nics[0].domain, 0, "x"), -EINVAL, "no group");
-    assert_fails(hmreg_group_withdraw(group, RAILS, "x"), -EINVAL, "members 0 to 2");
-    assert_fails(hmreg_group_withdraw(group, 0, NULL), -EINVAL, "why is NULL");
-    assert_fails(hmreg_group_replace(NULL, 0, spare), -EINVAL, "domain is NULL");
-    assert_fails(hmreg_group_replace(spare, 0, spare), -EINVAL, "no group");
-    assert_fails(hmreg_group_replace(group, RAILS, spare), -EINVAL, "members 0 to 2");
-    assert_fails(hmreg_group_replace(group, BROKEN, NULL), -EINVAL, "domain is NULL");
-    assert_fails(hmreg_group_replace(group, BROKEN, spare), -EINVAL, "was not withdrawn");
-    assert_fails(hmreg_group_query(NULL, 0, &info), -EINVAL, "domain is NULL");
-    assert_fails(hmreg_group_query(spare, 0, &info), -EINVAL, "no group");
-    assert_fails(hmreg_group_query(group, RAILS, &info), -EINVAL, "members 0 to 2");
-    assert_fails(hmreg_group_query(group, 0, NULL), -EINVAL, "out is NULL");
-    assert_fails(hmreg_group_query(group, 0, &info), -EINVAL, "size");
-    withdraw();
-    assert_fails(hmreg_group_replace(group, BROKEN, nics[0].domain), -EINVAL, "a member");
-    assert_fails(hmreg_group_replace(group, BROKEN, group), -EINVAL, "is a group");
-    small = nic_open_small(lib, 7, LEN, false);
-    assert_fails(hmreg_group_replace(group, BROKEN, small), -EINVAL, "permits less");
-    assert_ok(hmreg_domain_close(small));
-    small = nic_open_small(lib, 7, LEN, true);
-    assert_fails(hmreg_group_replace(group, BROKEN, small), -EOPNOTSUPP, "event queue");
-    assert_ok(hmreg_domain_close(small));
-    assert_int_equal(nic_member(group, BROKEN).state, HMREG_MEMBER_WITHDRAWN);
 }
 
 /* ---- peers ------------------------------------------------------------------------------ */

@@ -89,6 +89,26 @@ static void *suspend_often(void *argument)
     return NULL;
 }
 
+/* Each word of the rail's keys is the old registration's, none, or the new one's. */
+static void *read_often(void *argument)
+{
+    const struct hmreg_mr *rail = argument;
+
+    while (!atomic_load(&stop)) {
+        struct hmreg_piece_info piece = {.size = sizeof(piece)};
+        struct hmreg_mr_info info = {.size = sizeof(info)};
+        uint64_t key = hmreg_mr_key(rail);
+
+        assert_true(key == HMREG_KEY_NOTAVAIL || (key >= 100 && key < atomic_load(&nics_keys)));
+        assert_null(hmreg_mr_desc(rail));
+        assert_ok(hmreg_mr_query(rail, &info));
+        assert_int_equal(info.len, LEN);
+        if (!hmreg_mr_piece(rail, 0, &piece))
+            assert_true(!piece.native || piece.native == &nics[1] || piece.native == &nics[5]);
+    }
+    return NULL;
+}
+
 static void replace_often(const struct hmreg_mr *held)
 {
     struct hmreg_domain *in = nics[1].domain, *out = nics[5].domain;
@@ -117,7 +137,7 @@ TEST(withdraw_and_replace__under_gets_puts_and_closes)
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
     struct hmreg_domain *members[RAILS];
     struct hmreg_mr *held;
-    pthread_t threads[THREADS], suspends;
+    pthread_t threads[THREADS], suspends, reads;
 
     assert_ok(hmreg_open(&config, &lib));
     for (unsigned i = 0; i < RAILS; i++)
@@ -128,6 +148,7 @@ TEST(withdraw_and_replace__under_gets_puts_and_closes)
     apart_mr[0] = get(apart[0]);
     apart_mr[1] = reg(apart[1]);
     assert_int_equal(pthread_create(&suspends, NULL, suspend_often, NULL), 0);
+    assert_int_equal(pthread_create(&reads, NULL, read_often, hmreg_mr_rail(held, 1)), 0);
     for (uintptr_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, work, (void *)(i + 1)), 0);
     replace_often(held);
@@ -135,6 +156,7 @@ TEST(withdraw_and_replace__under_gets_puts_and_closes)
     for (unsigned i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     pthread_join(suspends, NULL);
+    pthread_join(reads, NULL);
     for (int i = 0; i < 2; i++) /* also if resumed while the last replacement ran */
         assert_non_null(hmreg_mr_rail(apart_mr[i], 1));
     hmreg_mr_put(apart_mr[0]);

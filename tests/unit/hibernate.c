@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * hmreg_hibernate() and hmreg_thaw() of one process: what ends and what stays, what is refused in
- * between, what comes back, and what each failure leaves. docs/hibernate.md has the table of which
- * each row is a case here. Other fabrics: hibernate_verbs.c, hibernate_ofi.c.
+ * hmreg_hibernate() and hmreg_thaw() of one process, beside monitors, suspensions, groups and
+ * objects of loopback, and what is refused in between. What one call does is in hmreg_suspend.c;
+ * docs/hibernate.md names a test of each row of its table. Other fabrics: hibernate_verbs.c,
+ * hibernate_ofi.c.
  */
 #include "tests/support/cache_fixture.h"
 #include "tests/support/queries.h"
@@ -310,37 +311,6 @@ TEST(asleep__domain_is_opened__registers_from_the_thaw_on)
     assert_ok(hmreg_domain_close(other));
 }
 
-TEST(hibernate__twice__once)
-{
-    struct hmreg_mr *explicit;
-
-    begin();
-    explicit = registered(0);
-    assert_fails(hmreg_thaw(fixture.lib, NULL), -ENOENT, "hmreg_hibernate()");
-    hibernate();
-    hibernate();
-    assert_int_equal(counter.deregs, 1);
-    thaw();
-    assert_fails(hmreg_thaw(fixture.lib, NULL), -ENOENT, "hmreg_hibernate()");
-    hibernate();
-    assert_int_equal(counter.regions, 0);
-    thaw();
-    assert_int_equal(counter.regions, 1);
-    assert_ok(hmreg_mr_close(explicit));
-}
-
-TEST(hibernate__wrong_arguments__inval)
-{
-    struct hmreg_thaw_config config = {.size = 4};
-
-    begin();
-    assert_fails(hmreg_hibernate(NULL), -EINVAL, "lib");
-    assert_fails(hmreg_thaw(NULL, NULL), -EINVAL, "lib");
-    hibernate();
-    assert_fails(hmreg_thaw(fixture.lib, &config), -EINVAL, "hmreg_thaw_config");
-    thaw();
-}
-
 /* ---- hmreg_suspend() beside it ---------------------------------------------------------- */
 
 static int suspend(void)
@@ -635,166 +605,6 @@ TEST(asleep__member_is_replaced__thaw_registers_on_the_new_one)
     assert_ok(hmreg_domain_close(other));
     assert_ok(hmreg_domain_close(members[0]));
     assert_ok(hmreg_domain_close(members[1]));
-}
-
-/* ---- failures --------------------------------------------------------------------------- */
-
-static void fail_dereg(int code, int times)
-{
-    atomic_store(&counter.dereg_code, code);
-    atomic_store(&counter.dereg_times, times);
-}
-
-TEST(hibernate__fabric_is_busy__again_ends_the_rest)
-{
-    struct hmreg_mr *one, *other, *mr = NULL;
-
-    begin();
-    one = registered(0);
-    other = registered(1);
-    fail_dereg(-EBUSY, 1);
-    assert_fails(hmreg_hibernate(fixture.lib), -EBUSY, "");
-    assert_int_equal(is_awake(one) + is_awake(other), 1);
-    assert_fails(get(5, &mr), -EAGAIN, "hmreg_thaw()");
-    hibernate();
-    expect_nothing_open();
-    thaw();
-    assert_int_equal(counter.regions, 2);
-    assert_ok(hmreg_mr_close(one));
-    assert_ok(hmreg_mr_close(other));
-}
-
-TEST(hibernate__fabric_is_busy__thaw_takes_it_back)
-{
-    struct hmreg_mr *one, *other;
-
-    begin();
-    one = registered(0);
-    other = registered(1);
-    fail_dereg(-EBUSY, 1);
-    assert_fails(hmreg_hibernate(fixture.lib), -EBUSY, "");
-    thaw();
-    assert_true(is_awake(one) && is_awake(other));
-    hmreg_mr_put(got(5));
-    assert_ok(hmreg_mr_close(one));
-    assert_ok(hmreg_mr_close(other));
-}
-
-TEST(hibernate__deregistration_fails__told_and_hibernates)
-{
-    struct hmreg_mr *one, *other;
-
-    begin();
-    one = registered(0);
-    other = registered(1);
-    fail_dereg(-EIO, 1);
-    assert_fails(hmreg_hibernate(fixture.lib), -EIO, "");
-    expect_nothing_open();
-    hibernate();
-    thaw();
-    assert_true(is_awake(one) && is_awake(other));
-    assert_ok(hmreg_mr_close(one));
-    assert_ok(hmreg_mr_close(other));
-}
-
-struct told {
-    unsigned resumed, failed;
-    struct hmreg_mr *mr;
-};
-
-static void count_resumed(struct hmreg_mr *mr, void *context)
-{
-    ((struct told *)context)->resumed++;
-}
-
-static void count_failed(struct hmreg_mr *mr, const struct hmreg_error *why, void *context)
-{
-    struct told *told = context;
-
-    told->failed++;
-    told->mr = mr;
-    assert_int_equal(why->code, -EIO);
-    assert_non_null(strstr(why->text, "4096 bytes"));
-}
-
-static int thaw_told(struct told *told)
-{
-    struct hmreg_thaw_config config = {
-        .size = sizeof(config), .resumed = count_resumed, .failed = count_failed, .context = told};
-
-    *told = (struct told){.resumed = 0};
-    return hmreg_thaw(fixture.lib, &config);
-}
-
-static void fail_reg(int times)
-{
-    atomic_store(&counter.reg_code, -EIO);
-    atomic_store(&counter.reg_times, times);
-}
-
-TEST(thaw__some_registrations_fail__the_others_are_awake_and_again_does_the_rest)
-{
-    struct hmreg_mr *mrs[3], *mr = NULL;
-    struct told told;
-
-    begin();
-    for (unsigned i = 0; i < 3; i++)
-        mrs[i] = i == 2 ? got(i) : registered(i);
-    hibernate();
-    fail_reg(2);
-    assert_fails(thaw_told(&told), -EIO, "2 regions");
-    assert_int_equal(told.resumed, 1);
-    assert_int_equal(told.failed, 2);
-    assert_int_equal(counter.regions, 1);
-    assert_fails(get(5, &mr), -EAGAIN, "hmreg_thaw()");
-    fail_reg(1);
-    assert_fails(thaw_told(&told), -EIO, "1 regions");
-    assert_int_equal(told.resumed, 1);
-    assert_ok(thaw_told(&told));
-    assert_int_equal(told.resumed, 1);
-    assert_int_equal(counter.regions, 3);
-    for (unsigned i = 0; i < 3; i++)
-        assert_true(is_awake(mrs[i]));
-    hmreg_mr_put(got(5));
-    hmreg_mr_put(mrs[2]);
-    assert_ok(hmreg_mr_close(mrs[0]));
-    assert_ok(hmreg_mr_close(mrs[1]));
-}
-
-TEST(thaw__registration_fails_and_the_region_is_closed__again_succeeds)
-{
-    struct hmreg_mr *one;
-    struct told told;
-
-    begin();
-    one = registered(0);
-    hibernate();
-    fail_reg(-1);
-    assert_fails(thaw_told(&told), -EIO, "");
-    assert_ptr_equal(told.mr, one);
-    assert_ok(hmreg_mr_close(one));
-    assert_ok(thaw_told(&told));
-    fail_reg(0);
-    hmreg_mr_put(got(0));
-}
-
-TEST(hibernate__after_a_thaw_in_part__ends_all_again)
-{
-    struct hmreg_mr *mrs[2];
-    struct told told;
-
-    begin();
-    mrs[0] = registered(0);
-    mrs[1] = registered(1);
-    hibernate();
-    fail_reg(1);
-    assert_fails(thaw_told(&told), -EIO, "");
-    hibernate();
-    expect_nothing_open();
-    assert_ok(thaw_told(&told));
-    assert_int_equal(told.resumed, 2);
-    assert_ok(hmreg_mr_close(mrs[0]));
-    assert_ok(hmreg_mr_close(mrs[1]));
 }
 
 TEST_MAIN()

@@ -116,22 +116,6 @@ TEST(hibernate__device_memory__no_descriptor_is_left)
     assert_ok(hmreg_mr_close(mr));
 }
 
-TEST(hibernate__registrations_in_the_callers_queue__opnotsupp)
-{
-    struct script_caps caps = script_caps;
-    struct hmreg_mr *mr = NULL;
-
-    caps.async = true;
-    script_open(&scripted, &caps, NULL);
-    assert_ok(script_reg(&scripted, scripted.memory[0], LEN, &mr));
-    assert_fails(hmreg_hibernate(scripted.lib), -EOPNOTSUPP, "event queue");
-    assert_int_equal(script.live, 1);
-    assert_fails(hmreg_thaw(scripted.lib, NULL), -ENOENT, "");
-    assert_ok(hmreg_mr_close(mr));
-    assert_ok(hmreg_hibernate(scripted.lib));
-    assert_ok(hmreg_thaw(scripted.lib, NULL));
-}
-
 TEST(hibernate__job__refused_until_closed)
 {
     struct script_caps caps = script_caps;

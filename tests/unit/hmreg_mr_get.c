@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
  * The contract of hmreg_mr_get() in rows: arguments and state, result, error, and every call that
- * it makes of vendors and NICs. Each row has a world of its own. A get that fails changes nothing:
- * neither its output, nor what is registered, nor the descriptors that are open.
+ * it makes of vendors and NICs (table.h).
  */
-#include "tests/support/world.h"
+#include "tests/support/table.h"
 
 #include <hmreg/suspend.h>
 
@@ -17,30 +16,22 @@
 /* The identity is compared with that of before. */
 #define REGISTERED ASKED_GPU "cuda.export nic0.reg cuda.identity"
 
-struct row {
-    const char *circumstance;
-    struct world_as as;
-    void (*before)(void); /* brings about the state; NULL: nothing is cached */
-    bool no_domain, no_mr;
+struct args {
+    int usual_;
     enum { HOST, GPU, ADDRESS } of; /* at is an offset in world.host, world.gpu[1], or an address */
     uint64_t at, len, access;
-    int result;
-    const char *words; /* of the error */
-    uint64_t key;      /* of the region: the number of the registration */
-    const char *calls;
+    bool no_domain, no_mr;
 };
 
-#define GET(where, offset, length, rights)                                                         \
-    .of = (where), .at = (offset), .len = (length), .access = (rights)
-#define FAILS(code, text, log) .result = (code), .words = (text), .calls = (log)
-#define RETURNS(number, log)   .key = (number), .calls = (log)
+#define PAIR     .as = {.nics = 2, .group = true}
+#define GET(...) ARGS(__VA_ARGS__) /* returns the number of the (first) registration */
 
 /* ---- arguments: refused before a runtime or a NIC is asked ------------------------------ */
 
 static const struct row arguments[] = {
-    {"domain is NULL", .no_domain = true, GET(HOST, 0, LEN, BOTH),
+    {"domain is NULL", GET(HOST, 0, LEN, BOTH, .no_domain = true),
      FAILS(-EINVAL, "domain is NULL", "")},
-    {"mr is NULL", .no_mr = true, GET(HOST, 0, LEN, BOTH), FAILS(-EINVAL, "mr is NULL", "")},
+    {"mr is NULL", GET(HOST, 0, LEN, BOTH, .no_mr = true), FAILS(-EINVAL, "mr is NULL", "")},
     {"addr is NULL", GET(ADDRESS, 0, LEN, BOTH), FAILS(-EINVAL, "addr is NULL", "")},
     {"len is 0", GET(HOST, 0, 0, BOTH), FAILS(-EINVAL, "len is 0", "")},
     {"len is 0, of the device", GET(GPU, 0, 0, BOTH), FAILS(-EINVAL, "len is 0", "")},
@@ -104,15 +95,60 @@ static void nic_fails(void)
     world_fail("nic0.reg", 1, 0, -EIO);
 }
 
+static void second_reg_fails(void)
+{
+    world_fail("reg", 2, 0, -EIO);
+}
+
 static void runtime_fails(void)
 {
     world_fail("rocr.resolve", 1, 0, -EIO);
 }
 
+static struct hmreg_mr *got;
+
+static void evict_a_failing_one(void)
+{
+    get_it();
+    world_fail("dereg", 1, 0, -EIO);
+}
+
+static void is_a_hit(void)
+{
+    assert_int_equal(test_info_of(got).addr, (uintptr_t)world.host);
+    assert_int_equal(test_info_of(got).len, 2 * LEN);
+    assert_true(test_info_of(got).cached);
+    assert_int_equal(world_stats().hits, 1);
+    assert_int_equal(world_stats().misses, 1);
+}
+
+static void is_uncached(void)
+{
+    assert_false(test_info_of(got).cached);
+    assert_int_equal(world_stats().uncached, 2);
+    assert_int_equal(world_stats().misses, 0);
+}
+
+/* Until a flush, the gets that follow do without it too. */
+static void lacks_the_first_rail(void)
+{
+    assert_null(hmreg_mr_rail(got, 0));
+    assert_int_equal(hmreg_last_error()->code, -EIO);
+    assert_int_equal(hmreg_last_error()->vendor_code, 4712);
+    assert_non_null(hmreg_mr_rail(got, 1));
+    world_clear();
+    world_key(world.host, LEN);
+    assert_int_equal(world_calls("reg"), 0);
+}
+
+static const struct hmreg_domain_config one_region = {.size = sizeof(one_region), .max_regions = 1};
+
 static const struct row host[] = {
     {"nothing is cached", GET(HOST, 0, LEN, BOTH), RETURNS(1, ASKED "nic0.reg")},
-    {"the same was got", .before = get_it, GET(HOST, 0, 2 * LEN, BOTH), RETURNS(1, "")},
-    {"a larger range was got", .before = get_it, GET(HOST, 1, LEN, BOTH), RETURNS(1, "")},
+    {"the same was got", .before = get_it, GET(HOST, 0, 2 * LEN, BOTH), RETURNS(1, ""),
+     .after = is_a_hit},
+    {"a larger range was got", .before = get_it, GET(HOST, 1, LEN, BOTH), RETURNS(1, ""),
+     .after = is_a_hit},
     {"a larger range was got, of an exact domain", .as = {.domain.flags = HMREG_DOMAIN_EXACT},
      .before = get_it, GET(HOST, 1, LEN, BOTH), RETURNS(2, ASKED "nic0.reg")},
     {"all but its last byte was got", .before = get_it, GET(HOST, LEN, LEN + 1, BOTH),
@@ -142,19 +178,33 @@ static const struct row host[] = {
     {"its last byte has changed since", .before = get_and_change, GET(HOST, 0, LEN, BOTH),
      RETURNS(2, "nic0.dereg " ASKED "nic0.reg")},
     {"it was got, of a domain without a cache", .as = {.domain.flags = HMREG_DOMAIN_NO_CACHE},
-     .before = get_it, GET(HOST, 0, LEN, BOTH), RETURNS(2, ASKED "nic0.reg")},
+     .before = get_it, GET(HOST, 0, LEN, BOTH), RETURNS(2, ASKED "nic0.reg"), .after = is_uncached},
     {"it was got, with no monitor", .as = {.monitor = HMREG_MONITOR_DISABLED}, .before = get_it,
-     GET(HOST, 0, LEN, BOTH), RETURNS(2, ASKED "nic0.reg")},
+     GET(HOST, 0, LEN, BOTH), RETURNS(2, ASKED "nic0.reg"), .after = is_uncached},
     {"another was got, and the cache has room for one", .as = {.domain.max_regions = 1},
      .before = get_it, GET(HOST, 2 * LEN, LEN, BOTH), RETURNS(2, ASKED "nic0.reg nic0.dereg")},
+    {"another was got, the cache has room for one, and its deregistration fails",
+     .as = {.domain.max_regions = 1}, .before = evict_a_failing_one, GET(HOST, 2 * LEN, LEN, BOTH),
+     RETURNS(2, ASKED "nic0.reg nic0.dereg")},
     {"another was got, and the NIC has room for one", .before = get_and_fill,
      GET(HOST, 2 * LEN, LEN, BOTH), RETURNS(3, ASKED "nic0.reg nic0.dereg nic0.reg")},
     {"longer than max_len", .as = {.max_len = LEN}, GET(HOST, 0, 2 * LEN, BOTH),
-     RETURNS(HMREG_KEY_NOTAVAIL, ASKED "nic0.reg nic0.reg")},
-    {"a group", .as = {.nics = 2, .group = true}, GET(HOST, 0, LEN, BOTH),
-     RETURNS(HMREG_KEY_NOTAVAIL, ASKED "nic0.reg nic1.reg")},
+     RETURNS(1, ASKED "nic0.reg nic0.reg")},
+    {"a group", PAIR, GET(HOST, 0, LEN, BOTH), RETURNS(1, ASKED "nic0.reg nic1.reg")},
+    {"a group, of which the same was got", PAIR, .before = get_it, GET(HOST, 0, 2 * LEN, BOTH),
+     RETURNS(1, ""), .after = is_a_hit},
+    {"a group whose cache has room for one, and another was got",
+     .as = {.nics = 2, .group = true, .groups.domain = &one_region}, .before = get_it,
+     GET(HOST, 2 * LEN, LEN, BOTH), RETURNS(3, ASKED "nic0.reg nic1.reg nic0.dereg nic1.dereg")},
+    {"a partial group, of which a NIC fails",
+     .as = {.nics = 2, .group = true, .groups.flags = HMREG_GROUP_PARTIAL}, .before = nic_fails,
+     GET(HOST, 0, LEN, BOTH), RETURNS(HMREG_KEY_NOTAVAIL, ASKED "nic0.reg nic1.reg"),
+     .after = lacks_the_first_rail},
     {"it is suspended", .before = suspend, GET(HOST, LEN - 1, LEN, BOTH),
      FAILS(-EAGAIN, "suspended", "")},
+    {"longer than max_len, and its second part fails", .as = {.max_len = LEN},
+     .before = second_reg_fails, GET(HOST, 0, 3 * LEN, BOTH),
+     FAILS(-EIO, "asked to fail", ASKED "nic0.reg nic0.reg nic0.dereg")},
     {"the NIC fails", .before = nic_fails, GET(HOST, 0, LEN, BOTH),
      FAILS(-EIO, "nic0.reg was asked to fail", ASKED "nic0.reg")},
     {"a runtime fails", .before = runtime_fails, GET(HOST, 0, LEN, BOTH),
@@ -197,6 +247,23 @@ static void renew_meanwhile(void)
     world.on_call = renew_at_reg;
 }
 
+static int renew_at_each_reg(const struct world_call *call)
+{
+    if (world_is(call, "reg"))
+        world_renew(world.gpu[1]);
+    return 0;
+}
+
+static void renew_always(void)
+{
+    world.on_call = renew_at_each_reg;
+}
+
+static void is_not_cached(void)
+{
+    assert_false(test_info_of(got).cached);
+}
+
 static void rail_fails(void)
 {
     world_fail("nic1.reg", 1, 0, -EIO);
@@ -212,80 +279,77 @@ static const struct row device[] = {
      RETURNS(2, "cuda.identity nic0.dereg " REGISTERED)},
     {"it is freed and allocated again while it is registered", .before = renew_meanwhile,
      GET(GPU, 0, LEN, BOTH), RETURNS(2, REGISTERED " " REGISTERED " nic0.dereg")},
+    {"it is freed and allocated again whenever it is registered", .before = renew_always,
+     GET(GPU, 0, LEN, BOTH),
+     RETURNS(3, REGISTERED " " REGISTERED " nic0.dereg " ASKED "cuda.export nic0.reg nic0.dereg"),
+     .after = is_not_cached},
     {"it ends before the range does", GET(GPU, 1, WORLD_BYTES, BOTH),
      FAILS(-ERANGE, "the allocation ends", "cuda.resolve cuda.resolve rocr.resolve ze.resolve")},
     {"its runtime exports no dmabuf", .before = export_fails, GET(GPU, 0, LEN, BOTH),
      RETURNS(1, REGISTERED)},
     {"the NIC refuses each path", .before = refuse_all, GET(GPU, 0, LEN, BOTH),
      FAILS(-EOPNOTSUPP, "refuse", ASKED_GPU "cuda.export nic0.reg nic0.reg cuda.export nic0.reg")},
-    {"a group", .as = {.nics = 2, .group = true}, GET(GPU, 0, LEN, BOTH),
-     RETURNS(HMREG_KEY_NOTAVAIL, ASKED_GPU "cuda.export nic0.reg nic1.reg cuda.identity")},
-    {"a group, of which a NIC fails", .as = {.nics = 2, .group = true}, .before = rail_fails,
+    {"a group, of which the same was got", PAIR, .before = get_device, GET(GPU, 0, 2 * LEN, BOTH),
+     RETURNS(1, "cuda.identity")},
+    {"a group, of which it was got, freed and allocated again", PAIR, .before = get_and_renew,
      GET(GPU, 0, LEN, BOTH),
+     RETURNS(3, "cuda.identity nic0.dereg nic1.dereg " ASKED_GPU
+                "cuda.export nic0.reg nic1.reg cuda.identity")},
+    {"a group", PAIR, GET(GPU, 0, LEN, BOTH),
+     RETURNS(1, ASKED_GPU "cuda.export nic0.reg nic1.reg cuda.identity")},
+    {"a group, of which a NIC fails", PAIR, .before = rail_fails, GET(GPU, 0, LEN, BOTH),
      FAILS(-EIO, "rail 1", ASKED_GPU "cuda.export nic0.reg nic1.reg nic0.dereg")},
 };
 
 /* ---- each row --------------------------------------------------------------------------- */
 
-static const void *address_of(const struct row *row)
+static void put_got(void)
 {
-    switch (row->of) {
+    hmreg_mr_put(got);
+}
+
+static const void *address_of(const struct args *args)
+{
+    switch (args->of) {
     case HOST:
-        return world.host + row->at;
+        return world.host + args->at;
     case GPU:
-        return world.gpu[1] + row->at;
+        return world.gpu[1] + args->at;
     default:
-        return (const void *)(uintptr_t)row->at;
+        return (const void *)(uintptr_t)args->at;
     }
 }
 
-static void check(const struct row *row)
+static int get(const struct row *row)
 {
-    struct hmreg_mr *mr = (void *)1;
-    unsigned live;
-    int fds, rc;
+    const struct args *args = row->args;
+    int rc;
 
-    print_message("%s\n", row->circumstance);
-    world_open_as(&row->as);
-    if (row->before)
-        row->before();
-    world_clear();
-    live = world_live(WORLD_EACH);
-    fds = test_count_fds();
-    rc = hmreg_mr_get(row->no_domain ? NULL : world.domain, address_of(row), row->len, row->access,
-                      row->no_mr ? NULL : &mr);
-    if (row->result) {
-        assert_fails(rc, row->result, row->words);
-        assert_ptr_equal(mr, (void *)1);
-        assert_int_equal(world_live(WORLD_EACH), live);
-        assert_int_equal(test_count_fds(), fds);
-    } else {
-        assert_ok(rc);
-        assert_int_equal(hmreg_mr_key(mr), row->key);
+    got = UNTOUCHED;
+    rc = hmreg_mr_get(args->no_domain ? NULL : world.domain, address_of(args), args->len,
+                      args->access, args->no_mr ? NULL : &got);
+    if (rc) {
+        assert_ptr_equal(got, UNTOUCHED);
+        return rc;
     }
-    assert_string_equal(world_log(), row->calls);
-    if (!row->result)
-        hmreg_mr_put(mr);
-    test_finish();
+    test_after(put_got);
+    assert_int_equal(table_key(got), row->value);
+    return 0;
 }
-
-#define CHECK_EACH(rows)                                                                           \
-    for (size_t i = 0; i < sizeof(rows) / sizeof((rows)[0]); i++)                                  \
-    check(&(rows)[i])
 
 TEST(get__arguments)
 {
-    CHECK_EACH(arguments);
+    CHECK_EACH(arguments, get);
 }
 
 TEST(get__host_memory)
 {
-    CHECK_EACH(host);
+    CHECK_EACH(host, get);
 }
 
 TEST(get__device_memory)
 {
-    CHECK_EACH(device);
+    CHECK_EACH(device, get);
 }
 
 TEST_MAIN()

@@ -5,8 +5,8 @@
  * and NICs. Each row has a world of its own. Then what goes with it: keys, composites, closing.
  * tests/conformance/arguments.c has the arguments' rows, on each fabric; paths.c has the paths.
  */
+#include "tests/support/table.h"
 #include "tests/support/vendors.h"
-#include "tests/support/world.h"
 
 #include <hmreg/suspend.h>
 
@@ -19,30 +19,24 @@ static char pinned[2][LEN]; /* by rocr's device 1, by cuda's 0 */
 
 /* ---- rows ------------------------------------------------------------------------------- */
 
-struct row {
-    const char *circumstance;
-    struct world_as as;
-    void (*before)(void);
+struct args {
+    int usual_;
     enum { HOST, PINNED, GPU } of;
     bool claims; /* what follows */
     enum hmreg_iface iface;
     int device;
     uint64_t flags;
-    int result;
-    const char *words;
-    enum hmreg_path path;
-    const char *calls;
 };
 
-#define SAYS(whose, number)    .claims = true, .iface = HMREG_IFACE_##whose, .device = (number)
-#define FAILS(code, text, log) .result = (code), .words = (text), .calls = (log)
-#define BY(way, log)           .path = HMREG_PATH_##way, .calls = (log)
-#define BY_SYSTEM              BY(SYSTEM, ASKED " nic0.reg")
-#define WRONG(text)            FAILS(-EINVAL, text, ASKED)
-#define REFUSED(text)          FAILS(-EINVAL, text, "")
-#define DEVICES                .flags = HMREG_HMEM_DEVICE_ONLY
-#define HOSTS                  .flags = HMREG_HMEM_HOST_ALLOC
-#define LATER(...)             .as = {.library = &(const struct hmreg_config){__VA_ARGS__}}
+#define OF(...)             ARGS(__VA_ARGS__)
+#define SAYS(whose, number) true, HMREG_IFACE_##whose, (number)
+#define BY(way, log)        RETURNS(HMREG_PATH_##way, log)
+#define BY_SYSTEM           BY(SYSTEM, ASKED " nic0.reg")
+#define WRONG(text)         FAILS(-EINVAL, text, ASKED)
+#define REFUSED(text)       FAILS(-EINVAL, text, "")
+#define DEVICES             HMREG_HMEM_DEVICE_ONLY
+#define HOSTS               HMREG_HMEM_HOST_ALLOC
+#define LATER(...)          .as = {.library = &(const struct hmreg_config){__VA_ARGS__}}
 
 static struct hmreg_mr *held;
 
@@ -96,75 +90,56 @@ static void peermem_fails(void)
 }
 
 static const struct row rows[] = {
-    {"host memory", .of = HOST, BY_SYSTEM},
-    {"device memory", .of = GPU, BY(DMABUF, EXPORTED)},
-    {"host memory that a runtime pinned", .of = PINNED, BY_SYSTEM},
-    {"it is suspended", .before = suspend, .of = HOST, FAILS(-EAGAIN, "suspended", "")},
-    {"its key is in use", .before = take_key, .of = HOST, FAILS(-HMREG_ENOKEY, "0x5", ASKED)},
-    {"the NIC fails", .before = nic_fails, .of = HOST,
+    {"host memory", OF(HOST), BY_SYSTEM},
+    {"device memory", OF(GPU), BY(DMABUF, EXPORTED)},
+    {"host memory that a runtime pinned", OF(PINNED), BY_SYSTEM},
+    {"it is suspended", .before = suspend, OF(HOST), FAILS(-EAGAIN, "suspended", "")},
+    {"its key is in use", .before = take_key, OF(HOST), FAILS(-HMREG_ENOKEY, "0x5", ASKED)},
+    {"the NIC fails", .before = nic_fails, OF(HOST),
      FAILS(-EIO, "nic0.reg was asked to fail", ASKED " nic0.reg")},
-    {"a runtime fails", .before = runtime_fails, .of = HOST,
+    {"a runtime fails", .before = runtime_fails, OF(HOST),
      FAILS(-EIO, "resolve of rocr failed", ASKED)},
-    {"the NIC refuses a path", .before = dmabuf_is_refused, .of = GPU,
+    {"the NIC refuses a path", .before = dmabuf_is_refused, OF(GPU),
      BY(PEERMEM, EXPORTED " nic0.reg")},
-    {"its runtime exports no dmabuf", .before = export_fails, .of = GPU, BY(PEERMEM, EXPORTED)},
-    {"the NIC refuses a path and fails by the next", .before = peermem_fails, .of = GPU,
+    {"its runtime exports no dmabuf", .before = export_fails, OF(GPU), BY(PEERMEM, EXPORTED)},
+    {"the NIC refuses a path and fails by the next", .before = peermem_fails, OF(GPU),
      FAILS(-ENOMEM, "nic0.reg was asked to fail", EXPORTED " nic0.reg")},
-    {"a group, of which a NIC fails", .as = {.nics = 2, .group = true}, .of = HOST,
+    {"a group, of which a NIC fails", .as = {.nics = 2, .group = true}, OF(HOST),
      .before = nic_fails, FAILS(-EIO, "rail 0", ASKED " nic0.reg")},
 };
 
 /* What the caller says is compared with what the runtimes say; what cannot be is refused first. */
 static const struct row claims[] = {
-    {"the device", .of = GPU, SAYS(CUDA, 1), BY(DMABUF, EXPORTED)},
-    {"any device", .of = GPU, SAYS(CUDA, HMREG_DEVICE_ANY), DEVICES, BY(DMABUF, EXPORTED)},
-    {"the system", .of = HOST, SAYS(SYSTEM, HMREG_DEVICE_ANY), BY_SYSTEM},
-    {"the system's device 0", .of = HOST, SAYS(SYSTEM, 0), BY_SYSTEM},
-    {"pinned", .of = PINNED, SAYS(ROCR, 1), HOSTS, BY_SYSTEM},
-    {"another device", .of = GPU, SAYS(CUDA, 0), WRONG("says 0, the memory is on 1")},
-    {"the system, of a device's", .of = GPU, SAYS(SYSTEM, HMREG_DEVICE_ANY),
+    {"the device", OF(GPU, SAYS(CUDA, 1)), BY(DMABUF, EXPORTED)},
+    {"any device", OF(GPU, SAYS(CUDA, HMREG_DEVICE_ANY), DEVICES), BY(DMABUF, EXPORTED)},
+    {"the system", OF(HOST, SAYS(SYSTEM, HMREG_DEVICE_ANY)), BY_SYSTEM},
+    {"the system's device 0", OF(HOST, SAYS(SYSTEM, 0)), BY_SYSTEM},
+    {"pinned", OF(PINNED, SAYS(ROCR, 1), HOSTS), BY_SYSTEM},
+    {"another device", OF(GPU, SAYS(CUDA, 0)), WRONG("says 0, the memory is on 1")},
+    {"the system, of a device's", OF(GPU, SAYS(SYSTEM, HMREG_DEVICE_ANY)),
      WRONG("says system, the memory is cuda")},
-    {"another vendor", .of = GPU, SAYS(ZE, 1), WRONG("says ze, the memory is cuda")},
-    {"no runtime's", .of = GPU, SAYS(COUNT, 0), WRONG("says neuron, the memory is cuda")},
-    {"a device, of the system's", .of = HOST, SAYS(CUDA, 0),
+    {"another vendor", OF(GPU, SAYS(ZE, 1)), WRONG("says ze, the memory is cuda")},
+    {"no runtime's", OF(GPU, SAYS(COUNT, 0)), WRONG("says neuron, the memory is cuda")},
+    {"a device, of the system's", OF(HOST, SAYS(CUDA, 0)),
      WRONG("says cuda, the memory is system")},
-    {"the system, of pinned", .of = PINNED, SAYS(SYSTEM, HMREG_DEVICE_ANY),
+    {"the system, of pinned", OF(PINNED, SAYS(SYSTEM, HMREG_DEVICE_ANY)),
      WRONG("the memory is rocr")},
-    {"the system's device 1", .of = HOST, SAYS(SYSTEM, 1), REFUSED("device is 1")},
-    {"the system's device -2", .of = HOST, SAYS(SYSTEM, -2), REFUSED("device is -2")},
-    {"no device's", .of = GPU, SAYS(CUDA, 2), REFUSED("device is 2; cuda has 2 devices")},
-    {"device -2", .of = GPU, SAYS(CUDA, -2), REFUSED("device is -2")},
-    {"iface 16", .of = GPU, SAYS(MAX + 1, 0), REFUSED("iface is 16")},
-    {"iface -1", .of = GPU, SAYS(SYSTEM - 1, 0), REFUSED("iface is -1")},
-    {"pinned, of a device's", .of = GPU, SAYS(CUDA, 1), HOSTS, WRONG("HMREG_HMEM_HOST_ALLOC")},
-    {"a device's, of host memory", .of = HOST, SAYS(SYSTEM, 0), DEVICES,
+    {"the system's device 1", OF(HOST, SAYS(SYSTEM, 1)), REFUSED("device is 1")},
+    {"the system's device -2", OF(HOST, SAYS(SYSTEM, -2)), REFUSED("device is -2")},
+    {"no device's", OF(GPU, SAYS(CUDA, 2)), REFUSED("device is 2; cuda has 2 devices")},
+    {"device -2", OF(GPU, SAYS(CUDA, -2)), REFUSED("device is -2")},
+    {"iface 16", OF(GPU, SAYS(MAX + 1, 0)), REFUSED("iface is 16")},
+    {"iface -1", OF(GPU, SAYS(SYSTEM - 1, 0)), REFUSED("iface is -1")},
+    {"pinned, of a device's", OF(GPU, SAYS(CUDA, 1), HOSTS), WRONG("HMREG_HMEM_HOST_ALLOC")},
+    {"a device's, of host memory", OF(HOST, SAYS(SYSTEM, 0), DEVICES),
      WRONG("HMREG_HMEM_DEVICE_ONLY")},
-    {"pinned, of host memory", .of = HOST, SAYS(SYSTEM, 0), HOSTS, WRONG("HMREG_HMEM_HOST_ALLOC")},
-    {"a device's, of pinned", .of = PINNED, SAYS(ROCR, 1), DEVICES,
-     WRONG("HMREG_HMEM_DEVICE_ONLY")},
-    {"both kinds", .of = PINNED, SAYS(ROCR, 1),
-     .flags = HMREG_HMEM_DEVICE_ONLY | HMREG_HMEM_HOST_ALLOC, WRONG("HMREG_HMEM")},
+    {"pinned, of host memory", OF(HOST, SAYS(SYSTEM, 0), HOSTS), WRONG("HMREG_HMEM_HOST_ALLOC")},
+    {"a device's, of pinned", OF(PINNED, SAYS(ROCR, 1), DEVICES), WRONG("HMREG_HMEM_DEVICE_ONLY")},
+    {"both kinds", OF(PINNED, SAYS(ROCR, 1), DEVICES | HOSTS), WRONG("HMREG_HMEM")},
     {"a runtime that cannot start", LATER(.size = sizeof(struct hmreg_config)),
-     .before = ze_cannot_start, .of = HOST, SAYS(ZE, 0),
+     .before = ze_cannot_start, OF(HOST, SAYS(ZE, 0)),
      FAILS(-EINVAL, "open of ze failed", "ze.open")},
 };
-
-static int reg(const struct row *row, struct hmreg_mr **mr)
-{
-    char *const places[] = {world.host, pinned[0], world.gpu[1]};
-    struct iovec iov = {places[row->of], LEN};
-    struct hmreg_mr_attr attr = {.size = sizeof(attr),
-                                 .iov = &iov,
-                                 .iov_count = 1,
-                                 .access = HMREG_ACCESS_ALL,
-                                 .claim_iface = HMREG_CLAIM_CHECKED,
-                                 .iface = row->iface,
-                                 .device = row->device};
-
-    return row->claims ? hmreg_mr_regattr(world.domain, &attr, row->flags, mr)
-                       : hmreg_mr_reg(world.domain, iov.iov_base, LEN, HMREG_ACCESS_ALL, 0, 5,
-                                      row->flags, mr, NULL);
-}
 
 /* The caller chooses keys. */
 static void open_world(struct world_as as)
@@ -175,46 +150,62 @@ static void open_world(struct world_as as)
     vendor_claim(HMREG_IFACE_CUDA, pinned[1], LEN, HMREG_MEM_HOST_PINNED, 0);
 }
 
-static void check(const struct row *row)
+static void open_row(const struct row *row)
 {
-    struct hmreg_mr *mr = (void *)1;
-    unsigned live;
-    int fds, rc;
-
-    print_message("%s\n", row->circumstance);
     open_world(row->as);
     if (row->before)
         row->before();
-    world_clear();
-    live = world_live(WORLD_EACH);
-    fds = test_count_fds();
-    rc = reg(row, &mr);
-    if (row->result) {
-        assert_fails(rc, row->result, row->words);
-        assert_ptr_equal(mr, (void *)1);
-        assert_int_equal(world_live(WORLD_EACH), live);
-    } else {
-        assert_ok(rc);
-        assert_int_equal(hmreg_mr_key(mr), row->claims ? 0 : 5);
-        assert_int_equal(test_info_of(mr).path, row->path);
+}
+
+static int reg_as(const struct args *args, struct hmreg_mr **mr)
+{
+    char *const places[] = {world.host, pinned[0], world.gpu[1]};
+    struct iovec iov = {places[args->of], LEN};
+    struct hmreg_mr_attr attr = {.size = sizeof(attr),
+                                 .iov = &iov,
+                                 .iov_count = 1,
+                                 .access = HMREG_ACCESS_ALL,
+                                 .claim_iface = HMREG_CLAIM_CHECKED,
+                                 .iface = args->iface,
+                                 .device = args->device};
+
+    return args->claims ? hmreg_mr_regattr(world.domain, &attr, args->flags, mr)
+                        : hmreg_mr_reg(world.domain, iov.iov_base, LEN, HMREG_ACCESS_ALL, 0, 5,
+                                       args->flags, mr, NULL);
+}
+
+static struct hmreg_mr *registered;
+
+static void close_registered(void)
+{
+    assert_ok(hmreg_mr_close(registered));
+}
+
+static int reg(const struct row *row)
+{
+    const struct args *args = row->args;
+    int rc;
+
+    registered = UNTOUCHED;
+    rc = reg_as(args, &registered);
+    if (rc) {
+        assert_ptr_equal(registered, UNTOUCHED);
+        return rc;
     }
-    assert_int_equal(test_count_fds(), fds);
-    assert_string_equal(world_log(), row->calls);
-    if (!row->result)
-        assert_ok(hmreg_mr_close(mr));
-    test_finish();
+    assert_int_equal(hmreg_mr_key(registered), args->claims ? 0 : 5);
+    assert_int_equal(test_info_of(registered).path, row->value);
+    test_after(close_registered);
+    return 0;
 }
 
 TEST(reg__each_state)
 {
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        check(&rows[i]);
+    CHECK_EACH_IN(rows, open_row, reg);
 }
 
 TEST(claim__each__agrees_or_inval_before_the_fabric)
 {
-    for (size_t i = 0; i < sizeof(claims) / sizeof(claims[0]); i++)
-        check(&claims[i]);
+    CHECK_EACH_IN(claims, open_row, reg);
 }
 
 /* ---- ranges of several sorts of memory -------------------------------------------------- */

@@ -198,6 +198,22 @@ TEST(load__a_file_that_unmaps_by_itself__memhooks_only_by_name)
 }
 
 #if defined(__x86_64__)
+static void short_later(void)
+{
+    loaded_later(TEST_INLINED_SHORT, "munmap at 0x");
+}
+
+static void short_before(void)
+{
+    loaded_before(TEST_INLINED_SHORT, "munmap at 0x");
+}
+
+TEST(load__a_file_whose_calls_push_their_number__memhooks_only_by_name)
+{
+    in_a_process(short_later);
+    in_a_process(short_before);
+}
+
 static void pascal_later(void)
 {
     loaded_later(TEST_INLINED_PASCAL, "any system call at 0x");

@@ -185,11 +185,6 @@ TEST(munmap__fabric_of_the_applications_threads__left_to_its_calls)
     assert_int_equal(atomic_load(&on_others), 0);
 }
 
-TEST(progress__of_no_domain__inval)
-{
-    assert_fails(hmreg_domain_progress(NULL), -EINVAL, "domain is NULL");
-}
-
 /* ---- loopback, whose registrations are addresses ---------------------------------------- */
 
 struct peer {

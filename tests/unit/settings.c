@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * Accepted and refused values of the environment and the configuration. */
+ * Values of the environment and the configuration that no public call shows, as the library reads
+ * them. hmreg_open.c has the others. */
 
 /* What was read, of which a library shows only consequences. */
 #include "core/context/settings.h"
@@ -33,7 +34,6 @@ __attribute__((constructor)) static void clear_environment(void)
         unsetenv(names[i]);
 }
 
-#define CHECKS "accepted are always, notice"
 #define ALL                                                                                        \
     (HMREG_IFACE_BIT(HMREG_IFACE_SYSTEM) | HMREG_IFACE_BIT(HMREG_IFACE_CUDA) |                     \
      HMREG_IFACE_BIT(HMREG_IFACE_ROCR) | HMREG_IFACE_BIT(HMREG_IFACE_ZE))
@@ -51,112 +51,6 @@ TEST(read__nothing_said__defaults)
     assert_int_equal(settings.max_regions, 4096);
     assert_int_equal(settings.max_bytes,
                      (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2);
-}
-
-TEST(read__wrong_values__inval_and_the_accepted_ones)
-{
-    static const struct {
-        const char *name, *value, *words;
-    } cases[] = {
-        {"HMREG_IFACES", "cuda,neuron", " neuron is not one of system, cuda, rocr, ze"},
-        {"HMREG_IFACES", "", "an empty name is not one of"},
-        {"HMREG_IFACES", "cuda,", "an empty name is not one of"},
-        {"HMREG_IFACES", ",cuda", "not one of"},
-        {"HMREG_IFACES", "cuda,,ze", "not one of"},
-        {"HMREG_IFACES", "cuda ze", "not one of"},
-        {"HMREG_IFACES", "CUDA", "not one of"},
-        {"HMREG_IFACES", "cud", "not one of"},
-        {"HMREG_IFACES", "cudas", "not one of"},
-        {"HMREG_LOG", "", "off, error, warn, info, debug"},
-        {"HMREG_LOG", "warning", "off, error, warn, info, debug"},
-        {"HMREG_STATS", "", "on and off"},
-        {"HMREG_DEVICE_MONITOR", "1", "on and off"},
-        {"HMREG_SYSCALLS", "few", "all and plain"},
-        {"HMREG_STATS", "0", "on and off"},
-        {"HMREG_STATS", "offline", "on and off"},
-        {"FI_MR_CACHE_MONITOR", "kdreg", "userfaultfd, memhooks, import, disabled"},
-        {"FI_MR_CACHE_MONITOR", "", "userfaultfd, memhooks, import, disabled"},
-        {"FI_MR_CUDA_CACHE_MONITOR_ENABLED", "yes", "0 and 1"},
-        {"FI_MR_CUDA_CACHE_MONITOR_ENABLED", "", "0 and 1"},
-        {"FI_MR_ROCR_CACHE_MONITOR_ENABLED", "2", "0 and 1"},
-        {"FI_MR_ZE_CACHE_MONITOR_ENABLED", "01", "0 and 1"},
-        {"FI_MR_CACHE_MAX_COUNT", "many", "a number"},
-        {"FI_MR_CACHE_MAX_COUNT", "", "a number"},
-        {"FI_MR_CACHE_MAX_COUNT", "-1", "a number"},
-        {"FI_MR_CACHE_MAX_COUNT", "+1", "a number"},
-        {"FI_MR_CACHE_MAX_COUNT", " 1", "a number"},
-        {"FI_MR_CACHE_MAX_SIZE", "1G", "a number"},
-        {"FI_MR_CACHE_MAX_SIZE", "18446744073709551616", "a number"},
-        {"FI_MR_CACHE_MAX_SIZE", "1.5", "a number"},
-        {"HMREG_CACHE_CHECK", "", CHECKS},
-        {"HMREG_CACHE_CHECK", "never", CHECKS},
-        {"HMREG_CACHE_CHECK", "cuda", CHECKS},
-        {"HMREG_CACHE_CHECK", "cuda=", CHECKS},
-        {"HMREG_CACHE_CHECK", "=notice", CHECKS},
-        {"HMREG_CACHE_CHECK", "gpu=notice", CHECKS},
-        {"HMREG_CACHE_CHECK", "cuda=notice,", CHECKS},
-        {"HMREG_CACHE_CHECK", "cuda=notice,always=cuda", CHECKS},
-        {"HMREG_FORK_MAX_SIZE", "never", "a number from 0 to 18446744073709551615"},
-    };
-
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct settings settings = {.max_regions = 77};
-
-        test_setenv(cases[i].name, cases[i].value);
-        assert_fails(settings_read(NULL, &settings), -EINVAL, cases[i].words);
-        assert_non_null(strstr(hmreg_last_error()->text, cases[i].name));
-        assert_int_equal(settings.max_regions, 77);
-        test_finish();
-    }
-}
-
-/* A value of any length leaves what is accepted, and the variable's name. */
-TEST(read__very_long_wrong_value__the_accepted_ones_all_the_same)
-{
-    static const struct {
-        const char *name, *words;
-    } cases[] = {
-        {"HMREG_DMABUF_WAYS", ": accepted are plain, data-direct, pcie, data-direct-pcie, each"},
-        {"HMREG_CACHE_CHECK", ": accepted are always, notice, or a list such as system=notice"},
-        {"HMREG_DEBUG", ": accepted are puts, claims, and puts,claims"},
-        {"HMREG_LOG", ": accepted are off, error, warn, info, debug"},
-        {"HMREG_IFACES", " is not one of system, cuda, rocr, ze"},
-        {"FI_MR_CACHE_MAX_SIZE", ": a number from 0 to 18446744073709551615 is accepted"},
-    };
-    char value[5000];
-
-    memset(value, 'v', sizeof(value) - 1);
-    value[sizeof(value) - 1] = '\0';
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct settings settings;
-
-        test_setenv(cases[i].name, value);
-        assert_fails(settings_read(NULL, &settings), -EINVAL, cases[i].words);
-        assert_ptr_equal(strstr(hmreg_last_error()->text, cases[i].name), hmreg_last_error()->text);
-        test_finish();
-    }
-}
-
-TEST(read__plain_calls_and_a_monitor_that_makes_others__inval)
-{
-    static const struct {
-        enum hmreg_monitor monitor;
-        int rc;
-    } cases[] = {
-        {HMREG_MONITOR_DEFAULT, 0},        {HMREG_MONITOR_USERFAULTFD, -EINVAL},
-        {HMREG_MONITOR_MEMHOOKS, -EINVAL}, {HMREG_MONITOR_IMPORT, 0},
-        {HMREG_MONITOR_DISABLED, 0},       {HMREG_MONITOR_COUNTER, -EINVAL},
-    };
-    struct hmreg_config config = {.size = sizeof(config)};
-    struct settings settings;
-
-    test_setenv("HMREG_SYSCALLS", "plain");
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        config.monitor = cases[i].monitor;
-        assert_int_equal(settings_read(&config, &settings), cases[i].rc);
-        if (cases[i].rc)
-            assert_non_null(strstr(hmreg_last_error()->text, hmreg_monitor_name(cases[i].monitor)));
-    }
 }
 
 TEST(read__ifaces__those_and_system)
@@ -258,25 +152,6 @@ TEST(read__checks__the_default_and_some_ifaces_own)
     assert_int_equal(settings.check[HMREG_IFACE_ZE], HMREG_CHECK_NOTICE);
 }
 
-TEST(read__limits__from_zero_to_none)
-{
-    struct settings settings;
-
-    test_setenv("FI_MR_CACHE_MAX_COUNT", "10");
-    test_setenv("FI_MR_CACHE_MAX_SIZE", "0x1000");
-    assert_ok(settings_read(NULL, &settings));
-    assert_int_equal(settings.max_regions, 10);
-    assert_int_equal(settings.max_bytes, 4096);
-    test_setenv("FI_MR_CACHE_MAX_COUNT", "010"); /* read as libfabric reads it */
-    assert_ok(settings_read(NULL, &settings));
-    assert_int_equal(settings.max_regions, 10);
-    test_setenv("FI_MR_CACHE_MAX_COUNT", "18446744073709551615");
-    test_setenv("FI_MR_CACHE_MAX_SIZE", "0");
-    assert_ok(settings_read(NULL, &settings));
-    assert_true(settings.max_regions == HMREG_LIMIT_NONE);
-    assert_int_equal(settings.max_bytes, 0);
-}
-
 TEST(read__bytes_kept_at_a_fork__config_before_the_environment)
 {
     struct hmreg_config config = {.size = sizeof(config)};
@@ -353,30 +228,6 @@ TEST(read__log__levels_and_the_callers_function)
     assert_ok(settings_read(&config, &settings));
     assert_ptr_equal(settings.log.callback, take_line);
     assert_ptr_equal(settings.log.context, &config);
-}
-
-TEST(read__wrong_config__inval)
-{
-    static const struct {
-        struct hmreg_config config;
-        const char *words;
-    } cases[] = {
-        {{.size = 0}, "size of struct hmreg_config is 0"},
-        {{.size = sizeof(struct hmreg_config) - 1}, "size of struct hmreg_config"},
-        {{.size = SIZE_MAX}, "size of struct hmreg_config"},
-        {{.size = sizeof(struct hmreg_config), .ifaces = 1u << HMREG_IFACE_COUNT}, "ifaces"},
-        {{.size = sizeof(struct hmreg_config), .ifaces = UINT32_MAX}, "ifaces"},
-        {{.size = sizeof(struct hmreg_config), .monitor = 6}, "monitor is 6"},
-        {{.size = sizeof(struct hmreg_config), .monitor = (enum hmreg_monitor) - 1},
-         "monitor is -1"},
-    };
-
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct settings settings = {.max_regions = 77};
-
-        assert_fails(settings_read(&cases[i].config, &settings), -EINVAL, cases[i].words);
-        assert_int_equal(settings.max_regions, 77);
-    }
 }
 
 TEST_MAIN()

@@ -138,32 +138,6 @@ TEST(get__device_memory__exported_once_and_found_by_identity)
     flush();
 }
 
-TEST(get__longer_than_max_len_of_a_domain_of_single_regions__msgsize)
-{
-    struct hmreg_mr_attr attr = {.size = sizeof(attr), .iov_count = 1, .access = HMREG_ACCESS_ALL};
-    struct hmreg_mr *mr = NULL, *again = NULL;
-    struct iovec ranges[2];
-
-    world_open(.max_len = MAX_LEN, .domain.flags = HMREG_DOMAIN_SINGLE);
-    ranges[0] = (struct iovec){world.host, PAGE};
-    ranges[1] = (struct iovec){world.host, PAGES * PAGE};
-    attr.iov = &ranges[1];
-    assert_fails(get(world.host, PAGES * PAGE, &mr), -EMSGSIZE, "HMREG_REG_PARTS");
-    assert_fails(hmreg_mr_get_attr(world.nic[0], &attr, 0, &mr), -EMSGSIZE, "HMREG_REG_PARTS");
-    assert_int_equal(world_calls("reg"), 0);
-    assert_ok(hmreg_mr_get_attr(world.nic[0], &attr, HMREG_REG_PARTS, &mr));
-    check_pieces(mr, world.host);
-    attr.iov = &ranges[0]; /* a get that may not have parts does not find it */
-    assert_ok(hmreg_mr_get_attr(world.nic[0], &attr, HMREG_REG_SINGLE, &again));
-    assert_ptr_not_equal(again, mr);
-    hmreg_mr_put(mr);
-    assert_ok(get(world.host, PAGE, &mr)); /* and asks for no more than the domain */
-    assert_ptr_equal(again, mr);
-    hmreg_mr_put(mr);
-    hmreg_mr_put(again);
-    flush();
-}
-
 TEST(job__one_registration_asked_for__badflags)
 {
     struct hmreg_mr_attr attr = {.size = sizeof(attr), .iov_count = 1, .access = HMREG_ACCESS_ALL};
@@ -297,20 +271,6 @@ TEST(refresh__a_part_that_crosses_ranges__of_each_range)
 }
 
 /* ---- failures --------------------------------------------------------------------------- */
-
-TEST(get__a_piece_fails__nothing_stays)
-{
-    for (unsigned nth = 1; nth <= 3; nth++) {
-        struct hmreg_mr *mr = (void *)1;
-
-        open_split();
-        world_fail("reg", nth, 0, -EIO);
-        assert_fails(get(world.host, PAGES * PAGE, &mr), -EIO, "asked to fail");
-        assert_ptr_equal(mr, (void *)1);
-        assert_int_equal(world_live(0), 0);
-        test_finish();
-    }
-}
 
 TEST(get__each_allocation_fails__nothing_stays)
 {

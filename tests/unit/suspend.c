@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * hmreg_suspend() and hmreg_resume() where the fabric or an allocation fails, in each step, and
- * what they refuse. tests/gpu/suspend.c has what they are for.
+ * hmreg_suspend() and hmreg_resume() beside other threads' calls and jobs, and where each
+ * allocation fails. What one call does is in hmreg_suspend.c; tests/gpu/suspend.c has what they are
+ * for.
  */
 #include "tests/support/queries.h"
 #include "tests/support/script.h"
@@ -68,106 +69,6 @@ static void close_regions(struct hmreg_mr *mrs[REGIONS])
 }
 
 /* ---- the fabric -------------------------------------------------------------------------- */
-
-TEST(suspend__fabric_is_busy__that_region_stays_until_the_next_call)
-{
-    struct hmreg_mr *mrs[REGIONS];
-    unsigned resumed = 0;
-
-    open_regions(mrs);
-    script.dereg = -EBUSY;
-    script.dereg_index = 2;
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(sleep_all(), -EBUSY);
-        assert_int_equal(script.live, 1);
-        for (unsigned n = 0; n < REGIONS; n++)
-            assert_int_equal(is_awake(mrs[n]), n == 1);
-    }
-    assert_ok(wake(&resumed));
-    assert_int_equal(resumed, REGIONS - 1);
-    assert_int_equal(sleep_all(), -EBUSY);
-    script.dereg = 0;
-    assert_ok(sleep_all());
-    assert_int_equal(script.live, 0);
-    resumed = 0;
-    assert_ok(wake(&resumed));
-    assert_int_equal(resumed, REGIONS);
-    close_regions(mrs);
-}
-
-TEST(suspend__deregistration_fails__told_and_suspended)
-{
-    struct hmreg_mr *mrs[REGIONS];
-    unsigned resumed = 0;
-
-    open_regions(mrs);
-    script.dereg = -EIO;
-    script.dereg_index = 3;
-    assert_int_equal(sleep_all(), -EIO);
-    for (unsigned n = 0; n < REGIONS; n++)
-        assert_false(is_awake(mrs[n]));
-    script.dereg = 0;
-    assert_ok(wake(&resumed));
-    assert_int_equal(resumed, REGIONS);
-    close_regions(mrs);
-}
-
-/* Each registration of the resumption fails once; every call before it stays done. */
-TEST(resume__each_registration_fails__the_others_wait)
-{
-    struct hmreg_mr *mrs[REGIONS];
-    unsigned resumed = 0;
-
-    open_regions(mrs);
-    assert_ok(sleep_all());
-    for (unsigned i = 0; i < REGIONS; i++) {
-        resumed = 0;
-        script.fail[HMREG_PATH_DMABUF] = script.fail[HMREG_PATH_PEERMEM] =
-            script.fail[HMREG_PATH_MAPPED] = -EIO;
-        script.times = 1;
-        script.fail_index = script.count + (i ? 2 : 1);
-        assert_int_equal(wake(&resumed), -EIO);
-        assert_int_equal(resumed, i ? 1 : 0);
-        assert_int_equal(script.live, i);
-    }
-    assert_ok(wake(&resumed));
-    assert_int_equal(script.live, REGIONS);
-    close_regions(mrs);
-}
-
-/* A group's region whose second rail is busy is suspended, and has no key, until that is gone. */
-TEST(group__one_rail_is_busy__none_is_used)
-{
-    struct hmreg_domain *members[2], *group = NULL;
-    struct hmreg_group_config config = {.size = sizeof(config)};
-    struct hmreg_mr *mr = NULL, *rails[2];
-    unsigned resumed = 0;
-
-    script_open(&fixture, NULL, NULL);
-    members[0] = fixture.domain;
-    assert_ok(script_domain(fixture.lib, NULL, NULL, &members[1]));
-    assert_ok(hmreg_group_open(fixture.lib, members, 2, &config, &group));
-    assert_ok(hmreg_mr_reg(group, fixture.memory[0], LEN, HMREG_ACCESS_ALL, 0, 9, 0, &mr, NULL));
-    for (unsigned i = 0; i < 2; i++)
-        rails[i] = hmreg_mr_rail(mr, i);
-    script.dereg = -EBUSY;
-    script.dereg_index = 2;
-    assert_int_equal(sleep_all(), -EBUSY);
-    assert_null(hmreg_mr_rail(mr, 1));
-    assert_int_equal(hmreg_last_error()->code, -EAGAIN);
-    assert_int_equal(wake(&resumed), -EBUSY);
-    assert_int_equal(script.live, 1);
-    script.dereg = 0;
-    assert_ok(wake(&resumed));
-    assert_int_equal(resumed, 1);
-    assert_int_equal(script.live, 2);
-    for (unsigned i = 0; i < 2; i++)
-        assert_ptr_equal(hmreg_mr_rail(mr, i), rails[i]);
-    assert_ok(hmreg_mr_close(mr));
-    assert_ok(hmreg_domain_close(group));
-    assert_ok(hmreg_domain_close(members[1]));
-    script.destroys--;
-}
 
 /* A rail that the resumed region does without keeps its struct, which no call uses. */
 TEST(resume__a_rail_is_not_there_any_more__its_calls_fail)
@@ -239,25 +140,6 @@ TEST(resume__no_memory_for_a_changed_key__still_suspended)
     assert_ptr_equal(hmreg_mr_context(mr), (void *)0x99);
     assert_ok(hmreg_mr_close(mr));
     assert_int_equal(script.live, 0);
-}
-
-/* A region that no get holds, and that the fabric does not deregister, keeps the memory. */
-TEST(suspend__put_region_is_busy__told)
-{
-    struct hmreg_mr *mr = NULL;
-    unsigned resumed = 0;
-
-    script_open(&fixture, NULL, NULL);
-    assert_ok(hmreg_mr_get(fixture.domain, fixture.memory[0], LEN, HMREG_ACCESS_ALL, &mr));
-    hmreg_mr_put(mr);
-    script.dereg = -EBUSY;
-    script.dereg_index = 1;
-    assert_fails(sleep_all(), -EBUSY, "the fabric is busy");
-    script.dereg = 0;
-    assert_ok(sleep_all());
-    assert_int_equal(script.live, 0);
-    assert_ok(wake(&resumed));
-    assert_int_equal(resumed, 0);
 }
 
 /* ---- a suspension between two steps of a registration ------------------------------------- */
@@ -478,25 +360,6 @@ TEST(suspend__while_a_job_ends__what_it_frees_is_not_read)
     assert_int_equal(script.live, 0);
 }
 
-/* ---- what is registered anew ------------------------------------------------------------- */
-
-TEST(resume__by_another_path__told)
-{
-    struct hmreg_mr *mrs[REGIONS];
-    unsigned resumed = 0;
-
-    open_regions(mrs);
-    assert_int_equal(test_info_of(mrs[0]).path, HMREG_PATH_DMABUF);
-    assert_ok(sleep_all());
-    script.can[HMREG_PATH_DMABUF][0] = -EOPNOTSUPP;
-    assert_ok(wake(&resumed));
-    assert_int_equal(resumed, REGIONS);
-    for (unsigned i = 0; i < REGIONS; i++)
-        assert_int_equal(test_info_of(mrs[i]).path, script_last()->path);
-    assert_int_not_equal(script_last()->path, HMREG_PATH_DMABUF);
-    close_regions(mrs);
-}
-
 /* A descriptor of the first device's memory, of this number or a higher one. */
 static int descriptor(int least)
 {
@@ -539,58 +402,7 @@ TEST(resume__list_of_callers_dmabufs__each_one_is_asked_for)
     close(before);
 }
 
-/* ---- policies ---------------------------------------------------------------------------- */
-
-TEST(suspend__held_region_of_last_put__resumed_and_ends_with_it)
-{
-    struct hmreg_domain_config config = {.size = sizeof(config), .policy = HMREG_POLICY_LAST_PUT};
-    struct hmreg_mr *mr = NULL, *same = NULL;
-    unsigned resumed = 0;
-
-    script_open(&fixture, NULL, &config);
-    assert_ok(hmreg_mr_get(fixture.domain, fixture.memory[0], LEN, HMREG_ACCESS_ALL, &mr));
-    assert_ok(hmreg_mr_get(fixture.domain, fixture.memory[0], LEN, HMREG_ACCESS_ALL, &same));
-    assert_ptr_equal(mr, same);
-    assert_ok(sleep_all());
-    assert_int_equal(script.live, 0);
-    hmreg_mr_put(same);
-    assert_ok(wake(&resumed));
-    assert_int_equal(resumed, 1);
-    assert_int_equal(script.live, 1);
-    hmreg_mr_put(mr);
-    assert_int_equal(script.live, 0);
-}
-
-TEST(suspend__uncached_gets__found_too)
-{
-    struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_DOMAIN_NO_CACHE};
-    struct hmreg_mr *mr = NULL;
-    unsigned resumed = 0;
-
-    script_open(&fixture, NULL, &config);
-    assert_ok(hmreg_mr_get(fixture.domain, fixture.memory[0], LEN, HMREG_ACCESS_ALL, &mr));
-    assert_ok(sleep_all());
-    assert_int_equal(script.live, 0);
-    assert_ok(wake(&resumed));
-    assert_int_equal(resumed, 1);
-    hmreg_mr_put(mr);
-    assert_int_equal(script.live, 0);
-}
-
 /* ---- refusals ---------------------------------------------------------------------------- */
-
-TEST(suspend__registrations_in_the_callers_queue__opnotsupp)
-{
-    struct script_caps caps = script_caps;
-    struct hmreg_mr *mr = NULL;
-
-    caps.async = true;
-    script_open(&fixture, &caps, NULL);
-    mr = reg(0, 1);
-    assert_fails(sleep_all(), -EOPNOTSUPP, "event queue");
-    assert_true(is_awake(mr));
-    assert_ok(hmreg_mr_close(mr));
-}
 
 TEST(suspend__job_of_the_range__busy)
 {

@@ -36,17 +36,6 @@ static int reg(uint64_t access, struct hmreg_mr **mr)
 
 /* ---- the domain ------------------------------------------------------------------------- */
 
-TEST(open__null_argument__inval)
-{
-    struct hmreg_domain *domain = (void *)1;
-
-    verbs_begin();
-    assert_fails(hmreg_domain_open_verbs(NULL, fixture.pd, NULL, &domain), -EINVAL, "lib");
-    assert_fails(hmreg_domain_open_verbs(fixture.lib, NULL, NULL, &domain), -EINVAL, "pd");
-    assert_fails(hmreg_domain_open_verbs(fixture.lib, fixture.pd, NULL, NULL), -EINVAL, "out");
-    assert_ptr_equal(domain, (void *)1);
-}
-
 /* Exits with 0 if the call answers EPERM without a call of the device. */
 static int open_in_child(void)
 {
@@ -63,45 +52,6 @@ TEST(open__in_a_forked_child__eperm_before_the_device_is_asked)
 {
     verbs_begin();
     test_in_child(open_in_child());
-}
-
-TEST(open__bad_config__refused)
-{
-    struct hmreg_domain_config config = {.size = sizeof(config), .flags = 1u << 31};
-    struct hmreg_domain *domain = (void *)1;
-
-    verbs_begin();
-    assert_fails(hmreg_domain_open_verbs(fixture.lib, fixture.pd, &config, &domain),
-                 -HMREG_EBADFLAGS, "flags");
-    assert_ptr_equal(domain, (void *)1);
-}
-
-TEST(open__device_limits_unreadable__io)
-{
-    struct hmreg_domain *domain = (void *)1;
-
-    verbs_begin();
-    fake_verbs.query_error = ENODEV;
-    assert_fails(hmreg_domain_open_verbs(fixture.lib, fixture.pd, NULL, &domain), -EIO, "fake0");
-    assert_int_equal(hmreg_last_error()->vendor_code, ENODEV);
-    assert_string_equal(hmreg_last_error()->source, "verbs");
-    assert_ptr_equal(domain, (void *)1);
-}
-
-TEST(query__says_what_the_device_demands)
-{
-    struct hmreg_domain_info info = {.size = sizeof(info)};
-
-    open_fixture();
-    assert_ok(hmreg_domain_query(fixture.domain, &info));
-    assert_string_equal(info.provider, "verbs");
-    assert_string_equal(info.fabric, "fake0");
-    assert_string_equal(info.nic, "fake0");
-    assert_int_equal(info.mr_mode,
-                     HMREG_MR_LOCAL | HMREG_MR_VIRT_ADDR | HMREG_MR_ALLOCATED | HMREG_MR_PROV_KEY);
-    assert_int_equal(info.key_size, 4);
-    assert_int_equal(info.iov_limit, 1);
-    assert_int_equal(info.max_len, 1u << 30);
 }
 
 /* ---- rights ----------------------------------------------------------------------------- */

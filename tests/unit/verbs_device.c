@@ -306,43 +306,6 @@ TEST(open__order_of_the_caller__is_kept)
 
 static char host[8192];
 
-TEST(relaxed_ordering__is_asked_for_and_dropped_where_refused)
-{
-    struct hmreg_mr *mr;
-
-    begin();
-    verbs_open_with(HMREG_VERBS_RELAXED_ORDERING);
-    for (int device = 0; device < 2; device++) {
-        fake_verbs.takes = IBV_ACCESS_RELAXED_ORDERING;
-        assert_ok(reg(device ? fixture.there : host, 4096, HMREG_RECV, &mr));
-        assert_int_equal(fake_verbs.access, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING);
-        assert_ok(hmreg_mr_close(mr));
-        fake_verbs.takes = 0;
-        assert_ok(reg(device ? fixture.there : host, 4096, HMREG_RECV, &mr));
-        assert_int_equal(fake_verbs.access, IBV_ACCESS_LOCAL_WRITE);
-        assert_ok(hmreg_mr_close(mr));
-    }
-}
-
-TEST(on_demand__host_memory_where_the_device_has_it)
-{
-    struct hmreg_mr *mr;
-
-    for (int odp = 0; odp < 2; odp++) {
-        begin();
-        fake_verbs.odp = odp;
-        fake_verbs.takes = odp ? IBV_ACCESS_ON_DEMAND : 0;
-        verbs_open_with(HMREG_VERBS_ON_DEMAND);
-        assert_ok(reg(host, 4096, HMREG_SEND, &mr));
-        assert_int_equal(fake_verbs.access, odp ? IBV_ACCESS_ON_DEMAND : 0);
-        assert_ok(hmreg_mr_close(mr));
-        assert_ok(reg(fixture.there, BYTES, HMREG_SEND, &mr));
-        assert_int_equal(fake_verbs.access, 0);
-        assert_ok(hmreg_mr_close(mr));
-        test_finish();
-    }
-}
-
 /* Soft-RoCE returns EINVAL while a window is bound. */
 TEST(memory_windows__einval_is_busy)
 {
@@ -373,48 +336,6 @@ TEST(no_memory_windows__einval_is_final)
     assert_fails(hmreg_mr_close(mr), -EINVAL, "could not deregister");
     fake_verbs.dereg_result = 0;
     assert_int_equal(ibv_dereg_mr(native), 0);
-}
-
-TEST(atomics__the_right_to_write_covers_them)
-{
-    struct hmreg_mr *mr;
-
-    begin();
-    verbs_open_with(HMREG_VERBS_ATOMICS);
-    for (int device = 0; device < 2; device++) {
-        for (uint64_t right = HMREG_READ; right <= HMREG_REMOTE_WRITE; right <<= 1) {
-            assert_ok(reg(device ? fixture.there : host, 4096, right, &mr));
-            assert_int_equal(!!(fake_verbs.access & IBV_ACCESS_REMOTE_ATOMIC),
-                             right == HMREG_REMOTE_WRITE);
-            assert_ok(hmreg_mr_close(mr));
-        }
-    }
-}
-
-TEST(atomics__not_asked_for__writing_is_all_that_is_granted)
-{
-    struct hmreg_mr *mr;
-
-    open_fixture();
-    assert_ok(reg(host, 4096, HMREG_ACCESS_ALL, &mr));
-    assert_int_equal(fake_verbs.access & IBV_ACCESS_REMOTE_ATOMIC, 0);
-    assert_ok(hmreg_mr_close(mr));
-}
-
-TEST(atomics__device_without__opnotsupp)
-{
-    struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_VERBS_ATOMICS};
-    struct hmreg_domain *domain = (void *)1;
-
-    begin();
-    fake_verbs.limits.atomic_cap = IBV_ATOMIC_NONE;
-    assert_fails(hmreg_domain_open_verbs(fixture.lib, fixture.pd, &config, &domain), -EOPNOTSUPP,
-                 "fake0 has no atomic operations");
-    assert_ptr_equal(domain, (void *)1);
-    config.size = 1; /* excludes flags */
-    assert_fails(hmreg_domain_open_verbs(fixture.lib, fixture.pd, &config, &domain), -EINVAL,
-                 "size of");
-    verbs_open_with(0);
 }
 
 /* ---- limits ----------------------------------------------------------------------------- */

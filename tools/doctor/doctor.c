@@ -50,7 +50,7 @@ static json_t *gather(struct hmreg *lib, const struct options *options)
     doc_set(facts, "peer_memory", peers_facts());
     doc_set(facts, "topology",
             topology_facts(json_object_get(facts, "devices"), json_object_get(facts, "nics")));
-    verify_fabrics(lib, facts);
+    verify_fabrics(lib, facts, options->patience);
     if (!options->no_proof)
         proof_run(facts, options->patience);
     nics_look_again(json_object_get(facts, "nics"));

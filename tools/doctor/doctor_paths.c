@@ -155,7 +155,7 @@ static void judge_devices(const json_t *facts, json_t *findings)
         if (!doc_equals(runtime, "iface", "system"))
             names_add(&asked, doc_words(runtime, "iface"));
     finding_add(findings, "no-device", "the runtimes' libraries",
-                "No runtime has a device: not %s. Reasons are under Details.", names_text(&asked));
+                "No runtime has a device: not %s. hmreg info says why.", names_text(&asked));
 }
 
 static void judge_nics(const json_t *facts, json_t *findings)

@@ -197,11 +197,12 @@ json_t *doctor_judge(const json_t *facts)
 
 struct count {
     size_t pairs, direct, proven, simulated;
+    size_t devices, simulated_devices;
 };
 
 static struct count count_pairs(const json_t *facts)
 {
-    const json_t *pair;
+    const json_t *pair, *device;
     struct count count = {0};
 
     doc_each(pair, json_object_get(facts, "pairs")) {
@@ -209,6 +210,10 @@ static struct count count_pairs(const json_t *facts)
         count.direct += is_direct(pair);
         count.proven += is_direct(pair) && !strcmp(proof_result(pair), "proven");
         count.simulated += doc_is(pair, "simulated");
+    }
+    doc_each(device, json_object_get(facts, "devices")) {
+        count.devices++;
+        count.simulated_devices += doc_is(device, "simulated");
     }
     return count;
 }
@@ -222,12 +227,21 @@ static const char *first_title(const json_t *findings)
     return finding ? finding->title : "";
 }
 
+/* Words about the pairs or, where there is none, about the devices. */
+static const char *simulated_words(const struct count *count)
+{
+    size_t all = count->pairs ? count->pairs : count->devices;
+    size_t simulated = count->pairs ? count->simulated : count->simulated_devices;
+
+    return !simulated        ? ""
+           : simulated < all ? " Some devices are simulated."
+                             : " The devices are simulated.";
+}
+
 json_t *doctor_summary(const json_t *facts, const json_t *findings)
 {
     struct count count = count_pairs(facts);
-    const char *simulated = !count.simulated                ? ""
-                            : count.simulated < count.pairs ? " Some devices are simulated."
-                                                            : " The devices are simulated.";
+    const char *simulated = simulated_words(&count);
     char more[80];
 
     if (findings_worst(findings) == SEVERITY_BROKEN && !count.proven)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * The document of `hmreg stats` as metrics: a sample for each cache of each process.
+ * The document of `hmreg stats` as metrics: samples for each domain and each cache of each process.
  */
 #include "tools/document.h"
 #include "tools/metrics.h"
@@ -49,32 +49,26 @@ static const struct source gauges[] = {
 };
 
 #define HISTOGRAM "hmreg_registration_seconds"
+#define LOST      "hmreg_domain_lost"
 
-/* ---- each cache --------------------------------------------------------------------------- */
+/* ---- each domain and cache --------------------------------------------------------------- */
 
-typedef void visitor(const struct metrics_labels *labels, const json_t *cache, const void *context);
+typedef void visitor(const struct metrics_labels *labels, const json_t *visited,
+                     const void *context);
 
 static void visit_domain(const json_t *domain, struct metrics_labels labels, visitor *visit,
                          const void *context)
 {
-    const json_t *cache;
-    char number[24], device[24];
+    char number[24];
 
     snprintf(number, sizeof(number), "%" PRIu64, doc_number(domain, "number"));
     metrics_label(&labels, "domain", number);
     metrics_label(&labels, "provider", doc_words(domain, "provider"));
     metrics_label(&labels, "fabric", doc_words(domain, "fabric"));
-    doc_each(cache, json_object_get(domain, "caches")) {
-        struct metrics_labels of = labels;
-
-        metrics_label(&of, "iface", doc_words(cache, "iface"));
-        snprintf(device, sizeof(device), "%" PRIu64, doc_number(cache, "device"));
-        metrics_label(&of, "device", doc_has(cache, "device") ? device : NULL);
-        visit(&of, cache, context);
-    }
+    visit(&labels, domain, context);
 }
 
-static void visit_all(const json_t *document, visitor *visit, const void *context)
+static void visit_domains(const json_t *document, visitor *visit, const void *context)
 {
     const json_t *process, *library, *domain;
     char pid[24], index[24];
@@ -92,6 +86,33 @@ static void visit_all(const json_t *document, visitor *visit, const void *contex
                 visit_domain(domain, labels, visit, context);
         }
     }
+}
+
+struct of_caches {
+    visitor *visit;
+    const void *context;
+};
+
+static void visit_caches_of(const struct metrics_labels *labels, const json_t *domain,
+                            const void *context)
+{
+    const struct of_caches *caches = context;
+    const json_t *cache;
+    char device[24];
+
+    doc_each(cache, json_object_get(domain, "caches")) {
+        struct metrics_labels of = *labels;
+
+        metrics_label(&of, "iface", doc_words(cache, "iface"));
+        snprintf(device, sizeof(device), "%" PRIu64, doc_number(cache, "device"));
+        metrics_label(&of, "device", doc_has(cache, "device") ? device : NULL);
+        caches->visit(&of, cache, caches->context);
+    }
+}
+
+static void visit_caches(const json_t *document, visitor *visit, const void *context)
+{
+    visit_domains(document, visit_caches_of, &(struct of_caches){visit, context});
 }
 
 /* ---- families ----------------------------------------------------------------------------- */
@@ -131,7 +152,7 @@ static void print_sources(const json_t *document, const struct source *sources, 
 
         if (sources[i].help)
             metrics_family(sources[i].name, type, sources[i].help);
-        visit_all(document, sample, &sampled);
+        visit_caches(document, sample, &sampled);
     }
 }
 
@@ -158,11 +179,19 @@ static void sample_times(const struct metrics_labels *labels, const json_t *cach
     metrics_sample(HISTOGRAM, "_sum", labels, (double)doc_number(registrations, "ns") / 1e9);
 }
 
+static void sample_lost(const struct metrics_labels *labels, const json_t *domain,
+                        const void *context)
+{
+    metrics_sample(LOST, "", labels, doc_is(domain, "lost"));
+}
+
 void stats_print_metrics(const json_t *document)
 {
     print_sources(document, counters, COUNT(counters), "counter", "_total");
     print_sources(document, gauges, COUNT(gauges), "gauge", "");
     metrics_family(HISTOGRAM, "histogram", "How long registrations of cached regions took.");
-    visit_all(document, sample_times, NULL);
+    visit_caches(document, sample_times, NULL);
+    metrics_family(LOST, "gauge", "1: the domain's NIC is gone (hmreg_domain_lost(3)).");
+    visit_domains(document, sample_lost, NULL);
     metrics_end();
 }

@@ -11,6 +11,7 @@
  *                             PATH: "usual", "dmabuf-plain", "peermem", "mapped", ...
  *                             and of the doctor, in no list: "proof", or for a way of path dmabuf
  *                             "proof-plain", "proof-pcie", ...
+ *     FABRIC/open             the doctor's, in no list
  * The word before the first '/' names the group: the checks of one group share a process.
  */
 #ifndef HMREG_TOOLS_VERIFY_H
@@ -24,6 +25,8 @@
 #define VERIFY_NAME  192 /* bytes of a check's name */
 #define VERIFY_LIMIT 280 /* seconds for the list and all checks together */
 #define VERIFY_PROOF "proof"
+#define VERIFY_OPEN  "open"
+#define VERIFY_WHY   160 /* bytes that say how a process ended */
 
 /* ---- in a separate process -------------------------------------------------------------- */
 
@@ -54,8 +57,10 @@ const char *const *verify_paths(enum hmreg_mem_kind kind, bool nic);
  * keeps the names given, here and in other processes in the same order. */
 const char *verify_fabric_name(const struct fabric *fabric, json_t *names);
 
-/* Sets "fabric_libraries" and "fabrics" of a document, and "checks" of each fabric to its name. */
-void verify_fabrics(struct hmreg *lib, json_t *document);
+/* Sets "fabric_libraries" and "fabrics" of a document, and "checks" of each fabric to its name.
+ * patience: 0, or first opens each NIC of libibverbs, and libfabric, in a separate process, for so
+ * many seconds. A NIC whose opening crashes or hangs counts as not opened. */
+void verify_fabrics(struct hmreg *lib, json_t *document, int patience);
 
 /* Checks one memory on an open fabric by one path. */
 void verify_on_fabric(struct hmreg *lib, const struct fabric *fabric, const json_t *memory,
@@ -86,6 +91,9 @@ int64_t verify_now(void);
 /* Runs checks. A check that crashes, hangs or is not reached has failed; its text says what its
  * process did ("hung after 3 s"). Checks abandoned after it are skipped. */
 void checks_run(const struct checks *checks);
+
+/* Opens a fabric in a separate process. True: that crashed or hung; why: how. */
+bool verify_opening_ends(const char *fabric, int patience, char why[VERIFY_WHY]);
 
 /* Sets "inventory" of the report to the output of `hmreg verify --list --json`. If that fails, adds
  * the failure to "checks" of the report, and lists without vendors' runtimes, which later processes

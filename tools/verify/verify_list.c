@@ -59,6 +59,8 @@ const char *verify_memory_name(const json_t *memory, char name[VERIFY_NAME])
 struct listing {
     struct fabric_list list; /* first: its callbacks get it */
     json_t *names;
+    int patience; /* seconds for an opening */
+    char why[VERIFY_WHY + 40];
 };
 
 static bool name_fabric(struct fabric_list *list, const struct fabric *fabric)
@@ -76,10 +78,28 @@ static void note_name(struct fabric_list *list, const struct fabric *fabric,
         doc_set(described, "checks", doc_text(name));
 }
 
-void verify_fabrics(struct hmreg *lib, json_t *document)
+/* libfabric opens the NICs itself, whichever of its fabrics is asked for. */
+static const char *try_apart(struct fabric_list *list, const struct fabric *nic)
 {
-    struct listing listing = {.list = {.lib = lib, .wants = name_fabric, .visit = note_name},
-                              .names = doc_object()};
+    struct listing *listing = (struct listing *)list;
+    const char *name = nic ? verify_fabric_name(nic, listing->names) : "tcp";
+    char how[VERIFY_WHY];
+
+    if (!verify_opening_ends(name, listing->patience, how))
+        return NULL;
+    snprintf(listing->why, sizeof(listing->why), "a process that %s %s",
+             nic ? "opened it" : "looked for its fabrics", how);
+    return listing->why;
+}
+
+void verify_fabrics(struct hmreg *lib, json_t *document, int patience)
+{
+    struct listing listing = {.list = {.lib = lib,
+                                       .wants = name_fabric,
+                                       .refuses = patience ? try_apart : NULL,
+                                       .visit = note_name},
+                              .names = doc_object(),
+                              .patience = patience};
 
     fabrics_visit(&listing.list, document);
     json_decref(listing.names);
@@ -168,7 +188,7 @@ json_t *verify_inventory(struct hmreg *lib)
     json_t *memories = verify_memories(lib), *devices = machine_devices(lib);
     const json_t *memory;
 
-    verify_fabrics(lib, found);
+    verify_fabrics(lib, found, 0);
     for (int iface = HMREG_IFACE_SYSTEM + 1; iface < HMREG_IFACE_COUNT; iface++)
         add_check(checks, is_simulated(devices, hmreg_iface_name(iface)), "runtime/%s",
                   hmreg_iface_name(iface));

@@ -20,7 +20,7 @@
 
 #define MOST_NAMES 64 /* checks of one process */
 #define LIST_LIMIT 60 /* seconds that a list may take */
-#define WHY        160
+#define NO_RESULT  "ended without a result"
 
 int64_t verify_now(void)
 {
@@ -88,7 +88,8 @@ static bool process_wait(struct process *process, int64_t ms, int *status)
 
 /* Ends the process. seconds: the time that its last work had until the deadline. why: how it ended;
  * empty if it exited with 0 or 1. */
-static void process_end(struct process *process, int64_t deadline, int seconds, char why[WHY])
+static void process_end(struct process *process, int64_t deadline, int seconds,
+                        char why[VERIFY_WHY])
 {
     int status = 0;
 
@@ -98,12 +99,12 @@ static void process_end(struct process *process, int64_t deadline, int seconds, 
     if (process->timed_out) {
         kill(process->pid, SIGKILL);
         process_wait(process, 2000, &status);
-        snprintf(why, WHY, "hung after %d s", seconds);
+        snprintf(why, VERIFY_WHY, "hung after %d s", seconds);
     } else if (WIFSIGNALED(status)) {
-        snprintf(why, WHY, "crashed with signal %d (%s)", WTERMSIG(status),
+        snprintf(why, VERIFY_WHY, "crashed with signal %d (%s)", WTERMSIG(status),
                  strsignal(WTERMSIG(status)));
     } else if (WEXITSTATUS(status) > 1) {
-        snprintf(why, WHY, "ended with status %d", WEXITSTATUS(status));
+        snprintf(why, VERIFY_WHY, "ended with status %d", WEXITSTATUS(status));
     }
     close(process->fd);
     free(process->text);
@@ -112,7 +113,7 @@ static void process_end(struct process *process, int64_t deadline, int seconds, 
 /* ---- the list --------------------------------------------------------------------------- */
 
 /* NULL: it failed; *why has the reason. */
-static json_t *list(int patience, char why[WHY])
+static json_t *list(int patience, char why[VERIFY_WHY])
 {
     char tool[] = "hmreg", verify[] = "verify", list[] = "--list", json[] = "--json";
     char *argv[] = {tool, verify, list, json, NULL};
@@ -123,7 +124,7 @@ static json_t *list(int patience, char why[WHY])
     int rc = process_start(&process, argv);
 
     if (rc) {
-        snprintf(why, WHY, "has no process: %s", strerror(rc));
+        snprintf(why, VERIFY_WHY, "has no process: %s", strerror(rc));
         return NULL;
     }
     while (process_read(&process, deadline))
@@ -133,7 +134,7 @@ static json_t *list(int patience, char why[WHY])
     if (found && !*why)
         return found;
     if (!*why)
-        snprintf(why, WHY, "wrote no list");
+        snprintf(why, VERIFY_WHY, "wrote no list");
     json_decref(found);
     return NULL;
 }
@@ -141,7 +142,7 @@ static json_t *list(int patience, char why[WHY])
 void verify_list(json_t *report, int patience)
 {
     int64_t began = verify_now();
-    char why[WHY];
+    char why[VERIFY_WHY];
     json_t *found;
 
     progress_show("hmreg verify: looking for devices and fabrics");
@@ -274,7 +275,7 @@ static void blame(struct group *group, size_t first, const char *why)
     char name[VERIFY_NAME];
 
     if (!*why && (group->pending || group->next == first))
-        why = "ended without a result";
+        why = NO_RESULT;
     if (group->pending) {
         add_result(group, group->pending, "failed", ms, why);
     } else if (group->next == first && !group->checks->abandon) {
@@ -291,7 +292,7 @@ static void blame(struct group *group, size_t first, const char *why)
 
 static void run_process(struct group *group)
 {
-    char **argv = arguments(group), why[WHY] = "";
+    char **argv = arguments(group), why[VERIFY_WHY] = "";
     size_t first = group->next;
     struct process process;
     int rc = process_start(&process, argv);
@@ -340,4 +341,33 @@ void checks_run(const struct checks *checks)
         run_group(&group);
     }
     progress_end();
+}
+
+/* ---- opening ---------------------------------------------------------------------------- */
+
+/* A process that could not open the fabric ends without a result: its error is this process's too.
+ * Vendors' runtimes are not started. */
+bool verify_opening_ends(const char *fabric, int patience, char why[VERIFY_WHY])
+{
+    const char *set = getenv("HMREG_IFACES");
+    char *ifaces = set ? strdup(set) : NULL;
+    json_t *list = doc_array(), *results = doc_array();
+    const json_t *result;
+    bool ends;
+
+    doc_add(list, doc_pack("{s:o}", "name", doc_format("%s/" VERIFY_OPEN, fabric)));
+    setenv("HMREG_IFACES", "system", 1);
+    checks_run(&(struct checks){
+        .command = "doctor", .list = list, .patience = patience, .results = results});
+    if (ifaces)
+        setenv("HMREG_IFACES", ifaces, 1);
+    else
+        unsetenv("HMREG_IFACES");
+    free(ifaces);
+    result = json_array_get(results, 0);
+    ends = doc_equals(result, "result", "failed") && !doc_equals(result, "text", NO_RESULT);
+    snprintf(why, VERIFY_WHY, "%s", doc_words(result, "text"));
+    json_decref(list);
+    json_decref(results);
+    return ends;
 }

@@ -20,6 +20,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#define PAGE_LEAST 4096
+
 /* ---- pages for stubs -------------------------------------------------------------------- */
 
 static struct code_islands islands;
@@ -63,8 +65,9 @@ static bool failed; /* the last hook_stubs_install() failed */
  * some old and some new elements are compared; each of them was valid together with the others of
  * its generation. */
 static struct {
-    _Atomic(const uint8_t *) at;
-    _Atomic uint64_t bytes;
+    _Atomic(const uint8_t *)
+        word;                     /* eight bytes, among them the branch's, in pages of the branch */
+    _Atomic uint64_t bytes, mask; /* of the word: the branch's bytes; mask: which ones they are */
 } code_now[5 * HOOK_SITES_MAX];
 static atomic_size_t code_count; /* 0: nothing to compare */
 
@@ -211,22 +214,25 @@ static void restore_sites(void)
     atomic_store(&code_count, 0);
 }
 
-_Static_assert(CODE_BRANCH == 4 || CODE_BRANCH == 5, "a site's bytes are in bytes_at()");
-
-/* Assembled in a register: through memory each load would wait for the stores before it, and
- * hook_stubs_look_whole() would take 60 ns instead of 15. */
-static uint64_t bytes_at(const uint8_t *at)
+static uint64_t word_at(const uint8_t *at)
 {
-    uint32_t first;
+    uint64_t word;
 
-    memcpy(&first, at, sizeof(first));
-    return first | (uint64_t)(CODE_BRANCH > 4 ? at[CODE_BRANCH - 1] : 0) << 32;
+    memcpy(&word, at, sizeof(word));
+    return word;
 }
 
+/* The bytes behind the branch may be in another page, and those before it: never both. */
 static size_t expect(size_t count, const uint8_t *at, const uint8_t *bytes)
 {
-    atomic_store(&code_now[count].at, at);
-    atomic_store(&code_now[count].bytes, bytes_at(bytes));
+    const size_t others = sizeof(uint64_t) - CODE_BRANCH;
+    size_t before = (uintptr_t)at % PAGE_LEAST < others ? 0 : others;
+    uint64_t wanted = 0;
+
+    memcpy((uint8_t *)&wanted + before, bytes, CODE_BRANCH);
+    atomic_store(&code_now[count].word, at - before);
+    atomic_store(&code_now[count].bytes, wanted);
+    atomic_store(&code_now[count].mask, (UINT64_MAX >> 8 * others) << 8 * before);
     return count + 1;
 }
 
@@ -375,11 +381,15 @@ bool hook_stubs_look_whole(void)
 {
     size_t count = atomic_load(&code_count);
 
-    for (size_t i = 0; i < count; i++)
-        if (bytes_at(atomic_load_explicit(&code_now[i].at, memory_order_relaxed)) !=
-            atomic_load_explicit(&code_now[i].bytes, memory_order_relaxed))
-            return false;
-    return count;
+    uint64_t changed = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        uint64_t now = word_at(atomic_load_explicit(&code_now[i].word, memory_order_relaxed));
+
+        now ^= atomic_load_explicit(&code_now[i].bytes, memory_order_relaxed);
+        changed |= now & atomic_load_explicit(&code_now[i].mask, memory_order_relaxed);
+    }
+    return count && !changed;
 }
 
 /* The time that threads get to leave the hook: yields, then pauses of 1 ms. A thread that is

@@ -9,6 +9,7 @@
 #include "core/monitor/memhooks/memhooks.h"
 
 #include "core/base/error.h"
+#include "core/base/out_of_line.h"
 #include "core/base/process.h"
 #include "core/monitor/memhooks/bypass.h"
 #include "core/monitor/memhooks/hook_arch.h"
@@ -274,15 +275,18 @@ static int hook_missing_sites(void)
     return rc;
 }
 
-int memhooks_watch(uint64_t start, uint64_t end)
+static OUT_OF_LINE int hook_anew(void)
 {
     struct modules_count now;
-    int rc = 0;
+    int rc = check_settled(&now);
 
-    if (!are_whole()) {
-        rc = check_settled(&now);
-        rc = rc ? rc : hook_missing_sites();
-    }
+    return rc ? rc : hook_missing_sites();
+}
+
+int memhooks_watch(uint64_t start, uint64_t end)
+{
+    int rc = are_whole() ? 0 : hook_anew();
+
     if (!rc)
         count(start, end, 1);
     return rc;
