@@ -32,7 +32,6 @@
 #include "core/monitor/userfaultfd/watched.h"
 #include "core/mr/explain.h"
 #include "core/mr/room.h"
-#include "core/mr/undone.h"
 #include "core/patch/inlined.h"
 
 #include <search.h>
@@ -149,11 +148,6 @@ bool inside_shows_lost(const struct hmreg_domain *domain)
 void inside_mark_lost(struct hmreg_domain *domain, const char *why)
 {
     lost_mark(domain, why);
-}
-
-unsigned inside_undone(struct hmreg_domain *domain)
-{
-    return undone_left(domain);
 }
 
 /* ---- threads' tables ---------------------------------------------------------------------- */

@@ -50,8 +50,6 @@ bool inside_sweep(struct hmreg_domain *domain);
 bool inside_shows_lost(const struct hmreg_domain *domain);
 /* The domain is lost, and its regions have not ended yet. */
 void inside_mark_lost(struct hmreg_domain *domain, const char *why);
-/* Registrations that the domain's own thread has to end. */
-unsigned inside_undone(struct hmreg_domain *domain);
 
 /* ---- threads' tables ---------------------------------------------------------------------- */
 
