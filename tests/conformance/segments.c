@@ -183,21 +183,15 @@ CASE(regsgl__dmabuf_segments_form_one_region)
     struct hmreg_explanation why = {.size = sizeof(why)};
     struct hmreg_segment segments[2];
     struct hmreg_remote *remote;
-    struct hmreg_mr *mr = NULL;
+    struct hmreg_mr *mr;
     unsigned char *view;
-    int fd = suite_dmabuf(fixture, 20480, &view), rc;
+    int fd = suite_dmabuf(fixture, 20480, &view);
 
     segments[0] = of_dmabuf(fd, 4100, 10);
     segments[1] = of_dmabuf(fd, 9, 10);
-    rc = hmreg_mr_regsgl(fixture->domain, segments, 2, HMREG_ACCESS_REMOTE, 0,
-                         suite_key(fixture, KEY), 0, &mr, NULL);
-    close(fd);
-    if (rc) {
-        assert_int_equal(rc, -EOPNOTSUPP);
-        suite_impossible("no path to them: EOPNOTSUPP");
-        munmap(view, 20480);
+    mr = suite_reg_dmabufs(fixture, segments, KEY, fd, view, 20480);
+    if (!mr)
         return;
-    }
     suite_supplied("a registration for each segment");
     assert_true(hmreg_mr_key(mr) == HMREG_KEY_NOTAVAIL);
     assert_ok(hmreg_mr_explain(mr, &why)); /* of the first piece */

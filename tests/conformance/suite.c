@@ -257,6 +257,24 @@ int suite_dmabuf(struct suite_fixture *fixture, size_t bytes, unsigned char **vi
     return fd;
 }
 
+struct hmreg_mr *suite_reg_dmabufs(struct suite_fixture *fixture,
+                                   const struct hmreg_segment segments[2], uint64_t key, int fd,
+                                   unsigned char *view, size_t bytes)
+{
+    struct hmreg_mr *mr = NULL;
+    int rc = hmreg_mr_regsgl(fixture->domain, segments, 2, HMREG_ACCESS_REMOTE, 0,
+                             suite_key(fixture, key), 0, &mr, NULL);
+
+    close(fd);
+    if (rc) {
+        assert_int_equal(rc, -EOPNOTSUPP);
+        suite_impossible("no path to them: EOPNOTSUPP");
+        munmap(view, bytes);
+        return NULL;
+    }
+    return mr;
+}
+
 /* ---- RMA -------------------------------------------------------------------------------- */
 
 struct hmreg_remote *suite_peer(struct suite_fixture *fixture, const struct hmreg_mr *mr)

@@ -146,6 +146,11 @@ void suite_end(struct suite_fixture *fixture, struct hmreg_remote *remote, struc
 /* A descriptor of so many bytes for a region, and a view of them, which the caller unmaps. The
  * fabric imports it or, if it imports none, reaches it by a mapping. */
 int suite_dmabuf(struct suite_fixture *fixture, size_t bytes, unsigned char **view);
+/* Registers two segments of it for peers, and closes the descriptor. NULL: no path to them, and the
+ * view of so many bytes is unmapped. */
+struct hmreg_mr *suite_reg_dmabufs(struct suite_fixture *fixture,
+                                   const struct hmreg_segment segments[2], uint64_t key, int fd,
+                                   unsigned char *view, size_t bytes);
 
 /* Opens the region at the initiator. */
 struct hmreg_remote *suite_peer(struct suite_fixture *fixture, const struct hmreg_mr *mr);

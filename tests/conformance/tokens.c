@@ -142,23 +142,17 @@ CASE(pack_range__dmabuf_segments__by_their_addresses)
 {
     struct hmreg_segment segments[2];
     struct hmreg_remote *remote;
-    struct hmreg_mr *mr = NULL;
+    struct hmreg_mr *mr;
     unsigned char *view;
-    int fd = suite_dmabuf(fixture, 20480, &view), rc;
+    int fd = suite_dmabuf(fixture, 20480, &view);
 
     for (int i = 0; i < 2; i++)
         segments[i] = (struct hmreg_segment){
             .kind = HMREG_SEGMENT_DMABUF,
             .u.dmabuf = {.fd = fd, .offset = 4096, .len = 4096, .base_addr = BASE + i * 4096}};
-    rc = hmreg_mr_regsgl(fixture->domain, segments, 2, HMREG_ACCESS_REMOTE, 0,
-                         suite_key(fixture, KEY), 0, &mr, NULL);
-    close(fd);
-    if (rc) {
-        assert_int_equal(rc, -EOPNOTSUPP);
-        suite_impossible("no path to them: EOPNOTSUPP");
-        munmap(view, 20480);
+    mr = suite_reg_dmabufs(fixture, segments, KEY, fd, view, 20480);
+    if (!mr)
         return;
-    }
     suite_ready(fixture, fixture->domain, mr);
     remote = peer_of_part(fixture, mr, BASE + 4096 + 4090, 20);
     suite_put(fixture, remote, 0, 6, view + 4096 + 4090);

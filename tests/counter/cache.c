@@ -9,6 +9,7 @@
 #include "tests/counter/kinds.h"
 #include "tests/support/cache_fixture.h"
 #include "tests/support/queries.h"
+#include "tests/support/walks.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -94,17 +95,6 @@ TEST(memory__unmapped_and_no_further_call__deregistered)
 }
 
 /* ---- a miss ------------------------------------------------------------------------------ */
-
-static unsigned walks; /* of the process's mappings */
-
-void __real_maps_begin(struct maps *maps, const struct owned_fd *kept);
-void __wrap_maps_begin(struct maps *maps, const struct owned_fd *kept);
-
-void __wrap_maps_begin(struct maps *maps, const struct owned_fd *kept)
-{
-    walks++;
-    __real_maps_begin(maps, kept);
-}
 
 /* The pages are pinned after they are watched: what the process cannot write is refused then. */
 TEST(miss__fabric_pins_what_it_writes__mappings_not_asked_for)

@@ -86,21 +86,11 @@ static pid_t begin(bool (*run)(const struct entry *), const struct entry *entry)
     return child;
 }
 
-static bool ends_well(pid_t child)
-{
-    int status = -1;
-
-    if (child > 0 && waitpid(child, &status, 0) == child && status == 0)
-        return true;
-    fprintf(stderr, "a child ended with wait status %#x\n", (unsigned)status);
-    return false;
-}
-
 static void in_a_process(bool (*run)(const struct entry *), const struct entry *entry)
 {
     if (entry->need)
         entry->need();
-    assert_true(ends_well(begin(run, entry)));
+    assert_true(test_ended_well(begin(run, entry)));
 }
 
 /* In a process whose parent did not start the runtime; also tried in its exit handlers. */
@@ -114,7 +104,7 @@ static void in_a_program(bool (*run)(const struct entry *), const struct entry *
     child = fork();
     if (child == 0)
         exit(run(entry) ? 0 : 1);
-    assert_true(ends_well(child));
+    assert_true(test_ended_well(child));
 }
 
 static bool application(const struct entry *entry)
@@ -200,8 +190,9 @@ static bool open_in_child_of_user(const struct entry *entry)
     struct hmreg_runtime_info info;
     struct hmreg *lib = open_lib(entry, &info);
 
-    return lib && as_expected(entry, &info) && ends_well(begin(is_refused, entry)) && serves(lib) &&
-           close_lib(lib) && ends_well(begin(is_refused, entry)) && open_and_close(entry);
+    return lib && as_expected(entry, &info) && test_ended_well(begin(is_refused, entry)) &&
+           serves(lib) && close_lib(lib) && test_ended_well(begin(is_refused, entry)) &&
+           open_and_close(entry);
 }
 
 /* The monitor's thread runs, and some runtimes' own. */
@@ -217,9 +208,9 @@ static bool start_at_first_need(const struct entry *entry)
 {
     struct hmreg *lib = NULL;
 
-    if (hmreg_open(NULL, &lib) || !serves(lib) || !ends_well(begin(open_often, entry)))
+    if (hmreg_open(NULL, &lib) || !serves(lib) || !test_ended_well(begin(open_often, entry)))
         return false;
-    return application(entry) && serves(lib) && ends_well(begin(is_refused, entry)) &&
+    return application(entry) && serves(lib) && test_ended_well(begin(is_refused, entry)) &&
            close_lib(lib);
 }
 
@@ -233,11 +224,11 @@ void entries_start_at_first_need(const struct entry *entry)
 static bool open_in_child_only(const struct entry *entry)
 {
     pid_t second;
-    bool well = ends_well(begin(open_often, entry));
+    bool well = test_ended_well(begin(open_often, entry));
 
     second = begin(open_often, entry);
     well = open_often(entry) && well;
-    return ends_well(second) && well;
+    return test_ended_well(second) && well;
 }
 
 void entries_open_in_child_only(const struct entry *entry)
@@ -301,7 +292,7 @@ static bool fork_while_threads_open(const struct entry *entry)
     bool well = begin_threads(threads, entry);
 
     for (int i = 0; well && i < TIMES; i++)
-        well = ends_well(begin(answers_or_is_refused, entry));
+        well = test_ended_well(begin(answers_or_is_refused, entry));
     return end_threads(threads) && well;
 }
 

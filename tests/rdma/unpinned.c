@@ -9,7 +9,6 @@
 
 #include <fcntl.h>
 #include <glob.h>
-#include <linux/perf_event.h>
 #include <linux/userfaultfd.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -162,15 +161,9 @@ TEST(reg__memfd_secret__named)
 
 TEST(reg__ring_of_perf__named)
 {
-    struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
-                                   .size = sizeof(attr),
-                                   .config = PERF_COUNT_SW_DUMMY,
-                                   .exclude_kernel = 1};
-    int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+    int fd = test_perf_ring();
     void *memory;
 
-    if (fd < 0)
-        test_skip("perf_event_open(2) is not permitted: %s", strerror(errno));
     begin();
     memory = map(2 * page, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
     assert_refused(memory, 2 * page, HMREG_RECV, memory, "perf_event_open(2)");

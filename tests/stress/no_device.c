@@ -96,16 +96,6 @@ static bool on_threads(void (*meanwhile)(bool *well))
     return well;
 }
 
-static bool ends_well(pid_t child)
-{
-    int status = -1;
-
-    if (child > 0 && waitpid(child, &status, 0) == child && status == 0)
-        return true;
-    fprintf(stderr, "a child ended with wait status %#x\n", (unsigned)status);
-    return false;
-}
-
 /* Forks children while threads may be in any runtime's start. */
 static void fork_often(bool *well)
 {
@@ -114,7 +104,7 @@ static void fork_often(bool *well)
 
         if (child == 0)
             _exit(open_and_close(" parent") ? 0 : 1);
-        *well = ends_well(child) && *well;
+        *well = test_ended_well(child) && *well;
     }
 }
 
@@ -129,7 +119,7 @@ TEST(fork__while_threads_start_every_runtime__children_live)
         child = fork();
         if (child == 0)
             _exit(on_threads(fork_often) ? 0 : 1);
-        assert_true(ends_well(child));
+        assert_true(test_ended_well(child));
     }
 }
 
@@ -141,7 +131,7 @@ TEST(open__a_hundred_times_in_a_child__says_why)
     child = fork();
     if (child == 0)
         _exit(open_often(NULL) ? 1 : 0);
-    assert_true(ends_well(child));
+    assert_true(test_ended_well(child));
 }
 
 /* Once the runtimes are loaded and malloc's caches are full, an open leaks no memory, vendors'

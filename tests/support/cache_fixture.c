@@ -141,6 +141,22 @@ bool fixture_is_cached(const struct hmreg_mr *mr)
     return info.cached;
 }
 
+int fixture_in_child(void (*open)(void), char *parents)
+{
+    char *memory;
+
+    munmap(parents, fixture_page()); /* the child's own copy: does not affect the parent */
+    open();
+    memory = fixture_map(1);
+    if (fixture_key(memory, 10) != 1 || fixture_key(memory, 10) != 1)
+        return 2;
+    munmap(memory, fixture_page());
+    if (fixture_stats().invalidations != 1)
+        return 3;
+    fixture_close();
+    return 0;
+}
+
 static bool is_named(const char *thread, const char *name)
 {
     char path[64], text[32] = "";

@@ -56,6 +56,10 @@ struct hmreg_stats fixture_stats_in(const struct fixture *in);
 
 bool fixture_is_cached(const struct hmreg_mr *mr);
 
+/* In a forked child, of memory that the parent has cached: its own library notices its own changes.
+ * 0, or the step that failed. */
+int fixture_in_child(void (*open)(void), char *parents);
+
 /* Counts threads of this process with this name; *out: the first `most` of them. */
 int fixture_threads_named(const char *name, pid_t *out, int most);
 

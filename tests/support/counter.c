@@ -5,6 +5,7 @@
 #include "tests/support/counter.h"
 
 #include "core/base/error.h"
+#include "core/contract/provider.h"
 #include "tests/support/test.h"
 
 struct counter counter;
@@ -114,11 +115,17 @@ static int can(void *self, enum hmreg_path path, enum hmreg_iface iface, int dev
 
 static enum provider_room room(void *self, int rc)
 {
-    return counter.says;
+    return (enum provider_room)counter.says;
+}
+
+static void destroy(void *self)
+{
+    if (counter.destroy_hook)
+        counter.destroy_hook();
 }
 
 static const struct provider_ops counter_ops = {
-    .name = "ofi", .can = can, .reg = reg, .room = room, .dereg = dereg};
+    .name = "ofi", .can = can, .reg = reg, .room = room, .dereg = dereg, .destroy = destroy};
 
 static int fail_ready(const char *call)
 {
@@ -162,8 +169,8 @@ static const struct provider_ops binding_ops = {.name = "ofi",
                                                 .enable = enable,
                                                 .unbind = unbind};
 
-static struct hmreg_domain *open_on(struct hmreg *lib, const struct hmreg_domain_config *config,
-                                    bool any_thread, uint32_t more_modes)
+static int try_on(struct hmreg *lib, const struct hmreg_domain_config *config, bool any_thread,
+                  uint32_t more_modes, struct hmreg_domain **out)
 {
     struct provider_caps caps = {
         .fabric = "test",
@@ -173,10 +180,23 @@ static struct hmreg_domain *open_on(struct hmreg *lib, const struct hmreg_domain
         .max_len = 1ull << 40,
         .any_thread = any_thread,
     };
+
+    return hmreg_domain_create(lib, more_modes & HMREG_MR_ENDPOINT ? &binding_ops : &counter_ops,
+                               &caps, NULL, config, out);
+}
+
+int counter_try(struct hmreg *lib, const struct hmreg_domain_config *config,
+                struct hmreg_domain **out)
+{
+    return try_on(lib, config, false, 0, out);
+}
+
+static struct hmreg_domain *open_on(struct hmreg *lib, const struct hmreg_domain_config *config,
+                                    bool any_thread, uint32_t more_modes)
+{
     struct hmreg_domain *domain;
 
-    assert_ok(hmreg_domain_create(lib, more_modes & HMREG_MR_ENDPOINT ? &binding_ops : &counter_ops,
-                                  &caps, NULL, config, &domain));
+    assert_ok(try_on(lib, config, any_thread, more_modes, &domain));
     return domain;
 }
 

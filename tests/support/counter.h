@@ -7,9 +7,11 @@
 #ifndef TESTS_COUNTER_H
 #define TESTS_COUNTER_H
 
-#include "core/contract/provider.h"
-
+#include <hmreg/hmreg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
+
+struct provider_request; /* hooks do not look into it */
 
 struct counter {
     atomic_uint regs, deregs; /* calls, including failed ones */
@@ -22,13 +24,14 @@ struct counter {
     unsigned room;       /* -ENOMEM beyond this number of regions; 0: no limit */
     uint64_t room_bytes; /* the same of their bytes */
     _Atomic uint64_t bytes;
-    int full_code;           /* instead of -ENOMEM */
-    enum provider_room says; /* of errors that do not say it themselves; 0: enough */
-    bool look;               /* reg reads the memory, as if it pinned its pages: counter_seen() */
+    int full_code; /* instead of -ENOMEM */
+    int says;      /* an enum provider_room, of errors that do not say it themselves */
+    bool look;     /* reg reads the memory, as if it pinned its pages: counter_seen() */
     /* reg calls reg_hook first; dereg calls dereg_hook; no lock is held. NULL: none. A case may
      * replace them while the reaper deregisters. */
     void (*_Atomic reg_hook)(const struct provider_request *request);
     void (*_Atomic dereg_hook)(uint64_t key);
+    void (*destroy_hook)(void); /* as a domain is destroyed */
     /* Of domains of counter_open_binding(): */
     atomic_uint binds, enables;        /* calls, including failed ones */
     unsigned bind_fails, enable_fails; /* this call, from 1, fails with ready_code; 0: none */
@@ -41,6 +44,9 @@ extern struct counter counter;
 struct hmreg_domain *counter_open(struct hmreg *lib, const struct hmreg_domain_config *config);
 /* Opens a second domain, without a reset. */
 struct hmreg_domain *counter_open_more(struct hmreg *lib, const struct hmreg_domain_config *config);
+/* The same of one that may be refused. */
+int counter_try(struct hmreg *lib, const struct hmreg_domain_config *config,
+                struct hmreg_domain **out);
 
 /* Opens a domain with HMREG_MR_ENDPOINT, without a reset. Any pointer is an endpoint. As on
  * loopback, a region that is bound is not deregistered (-EBUSY) before the core unbinds it. */

@@ -13,10 +13,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* The bytes of this jump and of the processor's near one, and what instructions are aligned to. */
 #if defined(__aarch64__)
-enum { PATCH_SIZE = 20 };
+enum { PATCH_SIZE = 20, PATCH_BRANCH = 4, PATCH_STEP = 4 };
 #else
-enum { PATCH_SIZE = 5 };
+enum { PATCH_SIZE = 5, PATCH_BRANCH = 5, PATCH_STEP = 1 };
 #endif
 
 static inline bool patch_bytes(void *function, const uint8_t *bytes)

@@ -10,9 +10,9 @@
 #ifndef TESTS_SCARCE_H
 #define TESTS_SCARCE_H
 
-#include "core/contract/provider.h"
-
+#include <hmreg/hmreg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 
 /* What the regions of one domain take. */
 struct scarce_use {

@@ -7,12 +7,23 @@
 #ifndef TESTS_SCRIPT_H
 #define TESTS_SCRIPT_H
 
-#include "core/contract/provider.h"
 #include "tests/support/test.h"
 
-#define SCRIPT_CALLS  1100
-#define SCRIPT_RANGES 64
-#define FIXTURE_BYTES (3 * 65536)
+#include <hmreg/job.h>
+#include <sys/uio.h>
+
+#define SCRIPT_CALLS   1100
+#define SCRIPT_RANGES  64
+#define SCRIPT_DOMAINS 32
+#define FIXTURE_BYTES  (3 * 65536)
+
+/* As struct provider_options has them. */
+struct script_options {
+    enum hmreg_ordering ordering;
+    enum hmreg_choice atomics, on_demand;
+    int set_iova;
+    uint64_t iova;
+};
 
 struct script_call {
     enum hmreg_path path;
@@ -26,7 +37,7 @@ struct script_call {
     struct hmreg_dmabuf dmabuf; /* fd -1: none */
     char first;                 /* the region's first byte as the provider reads it */
     void *context;
-    struct provider_options options;
+    struct script_options options;
 };
 
 struct script {
@@ -44,11 +55,32 @@ struct script {
     bool unmapped;             /* the ranges are addresses only: their bytes are not read */
     struct iovec refreshed[8]; /* the parts of the last calls of refresh */
     unsigned refreshes;
+
+    /* Called with the domain's number. Not 0: what the registration fails with. NULL: none. */
+    int (*before_reg)(unsigned domain);
+    void (*after_reg)(void); /* of one that has not failed */
+    void (*after_dereg)(void);
+    int map_code, unmap_code;          /* the results of map_raw and unmap_raw */
+    int keys, keys_of[SCRIPT_DOMAINS]; /* mapped raw keys: all, and of each domain */
 };
 extern struct script script;
-extern const struct provider_ops script_ops;
-extern const struct provider_caps script_caps; /* virtual addresses, the caller's keys, all
-                                                 options but optional_access */
+
+/* A domain's abilities, as struct provider_caps has them. */
+struct script_caps {
+    char fabric[64];
+    uint32_t mr_mode; /* with HMREG_MR_RAW, a raw key's local one is its bytes plus the base */
+    uint32_t key_size, iov_limit;
+    uint64_t max_len, max_mr;
+    bool async, single, any_thread, data_direct, pcie, pins;
+    char nic[64];
+    struct hmreg_pci pci;
+    unsigned number; /* the test's, of the domain: below SCRIPT_DOMAINS */
+};
+extern const struct script_caps script_caps; /* virtual addresses, the caller's keys, all options
+                                                but optional_access */
+/* caps: NULL for the usual. */
+int script_domain(struct hmreg *lib, const struct script_caps *caps,
+                  const struct hmreg_domain_config *config, struct hmreg_domain **out);
 
 const struct script_call *script_last(void);
 
@@ -59,11 +91,15 @@ struct script_fixture {
 };
 
 /* Resets vendors and script, and opens until the case returns. caps, config: NULL for the usual. */
-void script_open(struct script_fixture *fixture, const struct provider_caps *caps,
+void script_open(struct script_fixture *fixture, const struct script_caps *caps,
                  const struct hmreg_domain_config *config);
 void script_close(struct script_fixture *fixture);
 /* The case has closed all itself. */
 void script_closed(void);
+
+/* Registers four ranges of `len` bytes as a job of as many pieces, with all rights and key 5. One
+ * thread registers, and where the fabric must not be called on any thread, those that wait. */
+int script_job(struct script_fixture *fixture, size_t len, struct hmreg_job **job);
 
 /* Registers with all rights and key 5. */
 int script_reg(struct script_fixture *fixture, void *addr, size_t len, struct hmreg_mr **mr);

@@ -10,6 +10,7 @@
 
 #include <dirent.h>
 #include <limits.h>
+#include <linux/perf_event.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -68,6 +69,29 @@ static int count_fds(bool dmabufs)
 int test_count_fds(void)
 {
     return count_fds(only_dmabufs);
+}
+
+bool test_ended_well(pid_t child)
+{
+    int status = -1;
+
+    if (child > 0 && waitpid(child, &status, 0) == child && status == 0)
+        return true;
+    fprintf(stderr, "a child ended with wait status %#x\n", (unsigned)status);
+    return false;
+}
+
+int test_perf_ring(void)
+{
+    struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
+                                   .size = sizeof(attr),
+                                   .config = PERF_COUNT_SW_DUMMY,
+                                   .exclude_kernel = 1};
+    int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+
+    if (fd < 0)
+        test_skip("perf_event_open(2) is not permitted: %s", strerror(errno));
+    return fd;
 }
 
 unsigned long test_mapped_pages(void)

@@ -136,6 +136,9 @@ unsigned test_threads(void);
 void test_await(pid_t child);
 void test_await_or_skip(pid_t child, const char *why);
 
+/* Has it? If not, says so on stderr. For processes that are no case's. */
+bool test_ended_well(pid_t child);
+
 /* The same for a child that evaluates the result and exits with it. An assertion that fails there
  * ends the child with 1. */
 #define test_in_child(result) test_in_child_then(result, test_await(test_child_))
@@ -152,6 +155,10 @@ void test_await_or_skip(pid_t child, const char *why);
 
 /* The number of repetitions of a random test: with HMREG_TEST_PART=10 a tenth. */
 unsigned long test_times(unsigned long usual);
+
+/* The ring of a performance event, which no device can reach; skips the case where there is none.
+ */
+int test_perf_ring(void);
 
 /* The number of descriptors that this process has open. */
 int test_count_fds(void);

@@ -5,6 +5,7 @@
 #include "tests/support/vendors.h"
 
 #include "core/base/error.h"
+#include "core/contract/hmem.h"
 #include "simulated/engine/pcie.h"
 
 #include <errno.h>
@@ -164,11 +165,29 @@ static void check_range(uint64_t addr, size_t len)
     abort();
 }
 
+static struct hmem_range range_of(const struct vendor_claim *claim)
+{
+    const struct vendor_range *range = &claim->range;
+
+    return (struct hmem_range){
+        .device = range->device,
+        .kind = range->kind,
+        .alloc_base = claim->addr,
+        .alloc_len = claim->len,
+        .identity = range->identity,
+        .segments = range->segments,
+        .host_addr = range->host_addr,
+        .allocated = range->allocated,
+        .allocated_if_unnamed = range->allocated_if_unnamed,
+        .exportable = range->exportable,
+    };
+}
+
 /* The range from claim on, over as many segments as it takes. */
 static int walk(struct vendor *vendor, const struct vendor_claim *claim, uint64_t addr, size_t len,
                 struct hmem_range *out)
 {
-    struct hmem_range range = claim->range;
+    struct hmem_range range = range_of(claim);
 
     while (claim && addr + len > claim->addr + claim->len) {
         uint64_t end = claim->addr + claim->len;
@@ -395,8 +414,6 @@ struct vendor_claim *vendor_claim(enum hmreg_iface iface, void *addr, size_t len
             {
                 .device = index,
                 .kind = kind,
-                .alloc_base = at,
-                .alloc_len = len,
                 .identity = kind == HMREG_MEM_HOST_PINNED ? 0 : ++last_identity,
                 .segments = 1,
                 .host_addr = kind == HMREG_MEM_DEVICE ? 0 : at,

@@ -9,17 +9,27 @@
 #ifndef TESTS_VENDORS_H
 #define TESTS_VENDORS_H
 
-#include "core/contract/hmem.h"
-
+#include <hmreg/hmreg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #define VENDOR_CLAIMS 1100
+
+/* What a vendor says of a range, as struct hmem_range has it. */
+struct vendor_range {
+    int device;
+    enum hmreg_mem_kind kind;
+    uint64_t identity;
+    uint32_t segments;
+    uint64_t host_addr; /* of the claim's first byte; 0: no CPU access */
+    bool allocated, allocated_if_unnamed, exportable;
+};
 
 /* A range a vendor knows. */
 struct vendor_claim {
     uint64_t addr;
     size_t len;
-    struct hmem_range range;
+    struct vendor_range range;
     int fd;       /* export duplicates this; -1: none */
     char *view;   /* its bytes, for copies and for tests; NULL: at addr */
     bool watched; /* its end is reported */

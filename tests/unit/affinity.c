@@ -2,8 +2,6 @@
  * How near NICs are, on machines that hwloc reads from a file. */
 #include "tests/unit/affinity.h"
 
-#include "core/contract/provider.h"
-
 #include <hmreg/loopback.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -424,62 +422,6 @@ TEST(open__in_a_forked_child__eperm)
                   hmreg_topology_order_nics(fixture.topology, &memory, NULL, 0, out, &count) !=
                       -EPERM ||
                   hmreg_topology_order_nics(fixture.topology, &place, NULL, 0, out, &count) != 0);
-}
-
-/* ---- domains ---------------------------------------------------------------------------- */
-
-static int open_domain(struct hmreg *lib, const char *nic, const struct hmreg_pci *at,
-                       struct hmreg_domain **out)
-{
-    static const struct provider_ops ops = {.name = "test"};
-    struct provider_caps caps = {.key_size = 8, .iov_limit = 1, .max_len = UINT64_MAX};
-
-    snprintf(caps.nic, sizeof(caps.nic), "%s", nic);
-    if (at)
-        caps.pci = *at;
-    return hmreg_domain_create(lib, &ops, &caps, NULL, NULL, out);
-}
-
-TEST(domains__of_several_nics__nearest_first)
-{
-    static const char *const nics[] = {"shm", "mlx5_3", "anything", "mlx5_4", "mlx5_1-dgram"};
-    struct hmreg_place place = at_pci("01:00.0");
-    struct hmreg_pci at = pci("16:00.0");
-    struct hmreg_domain *domains[6];
-    enum hmreg_distance distances[6];
-    size_t order[6];
-
-    begin();
-    for (size_t i = 0; i < 5; i++)
-        assert_ok(open_domain(fixture.lib, nics[i], i == 2 ? &at : NULL, &domains[i]));
-    assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, NULL, &domains[5]));
-    assert_ok(topology_order_domains(fixture.topology, &place, domains, 6, order, distances));
-    assert_int_equal(order[0], 4);
-    assert_int_equal(order[1], 2); /* by the address that its fabric reports */
-    assert_int_equal(order[2], 1);
-    assert_int_equal(order[3], 3);
-    assert_int_equal(order[4], 0);
-    assert_int_equal(order[5], 5);
-    assert_int_equal(distances[0], HMREG_DISTANCE_SWITCH);
-    assert_int_equal(distances[1], HMREG_DISTANCE_ROOT_PORT);
-    assert_int_equal(distances[5], HMREG_DISTANCE_UNKNOWN);
-    for (size_t i = 0; i < 6; i++)
-        assert_ok(hmreg_domain_close(domains[i]));
-}
-
-TEST(domains__of_no_such_place__enodev)
-{
-    struct hmreg_place nowhere = at_node(5);
-    enum hmreg_distance distance;
-    struct hmreg_domain *domain;
-    size_t order = 7;
-
-    begin();
-    assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, NULL, &domain));
-    assert_fails(topology_order_domains(fixture.topology, &nowhere, &domain, 1, &order, &distance),
-                 -ENODEV, "node 5");
-    assert_int_equal(order, 7);
-    assert_ok(hmreg_domain_close(domain));
 }
 
 TEST_MAIN()

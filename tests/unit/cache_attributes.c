@@ -4,17 +4,12 @@
  * dmabuf. What one get does is in hmreg_mr_get_attr.c.
  */
 #include "tests/support/cache_fixture.h"
+#include "tests/support/inside.h"
 #include "tests/support/queries.h"
 #include "tests/support/vendors.h"
 
-#include "core/base/dmabuf.h"
-#include "core/cache/cache_set.h"
-#include "core/cache/get_slow.h"
-
 #include <fcntl.h>
 #include <pthread.h>
-#include <search.h>
-#include <sys/epoll.h>
 #include <sys/mman.h>
 
 #define LEN 4096
@@ -54,19 +49,9 @@ static uint64_t key_of(const struct hmreg_mr_attr *attr, uint64_t flags)
     return key;
 }
 
-/* How many variants the domain has. */
-static unsigned variant_count;
-
-static void count_variant(const void *node, VISIT which, int depth)
-{
-    variant_count += which == postorder || which == leaf;
-}
-
 static unsigned variants(void)
 {
-    variant_count = 0;
-    twalk(fixture.domain->caches->variants.tree, count_variant);
-    return variant_count;
+    return inside_variants(fixture.domain);
 }
 
 /* ---- the key ---------------------------------------------------------------------------- */
@@ -74,100 +59,10 @@ static unsigned variants(void)
 /* A look-up that finds the slot of a plain region, in a domain that has no variants yet. */
 TEST(get_attr__slot_of_a_plain_region__not_found)
 {
-    struct variant variant;
-    struct cache_want want = {.access = HMREG_ACCESS_REMOTE, .variant = &variant};
-
     open_fixture(0, 0);
     for (int i = 0; i < 3; i++)
         assert_int_equal(fixture_key(memory[0], LEN), 1);
-    want.start = (uintptr_t)memory[0] ^ variant_salt(&variant);
-    want.end = want.start + LEN;
-    assert_null(get_remembered(fixture.domain, &want));
-}
-
-/* Is the byte of struct hmreg_mr_attr one that the key leaves out, or that it contains in another
- * form? A field that is not named here is part of the key. */
-static bool is_left_out(size_t byte)
-{
-#define FIELD(name)                                                                                \
-    (byte - offsetof(struct hmreg_mr_attr, name) < sizeof(((struct hmreg_mr_attr *)0)->name))
-    return FIELD(size) || FIELD(iov) || FIELD(iov_count) || FIELD(access) || FIELD(requested_key) ||
-           FIELD(context) || FIELD(auth_key) || FIELD(segments) || FIELD(claim_iface) ||
-           FIELD(iface) || FIELD(device) || FIELD(dmabuf) || FIELD(endpoint) || FIELD(endpoints) ||
-           FIELD(endpoint_count) || byte >= offsetof(struct hmreg_mr_attr, policy) ||
-           (byte >= offsetof(struct hmreg_mr_attr, device) + sizeof(int) &&
-            byte < offsetof(struct hmreg_mr_attr, dmabuf)) || /* padding */
-           (byte >= offsetof(struct hmreg_mr_attr, claim_kind) + sizeof(int) &&
-            byte < offsetof(struct hmreg_mr_attr, endpoints)); /* padding */
-#undef FIELD
-}
-
-static bool is_size_of_key(size_t byte)
-{
-    return byte - offsetof(struct hmreg_mr_attr, auth_key_size) < sizeof(size_t);
-}
-
-TEST(variant__each_byte_of_the_attributes__part_of_the_key_or_named)
-{
-    static const struct iovec range = {memory, LEN};
-    struct attributes attributes = {.attr = {.size = 0}, .request = {.iov = &range}};
-    unsigned char *bytes = (unsigned char *)&attributes.attr;
-    struct variant *variant;
-    struct variants all;
-    bool identified;
-
-    variants_open(&all);
-    for (size_t i = 0; i < sizeof(attributes.attr); i++) {
-        if (i - offsetof(struct hmreg_mr_attr, claim_iface) - 1 < sizeof(int) - 1)
-            continue; /* not 0 or 1 */
-        bytes[i] ^= 1;
-        if (i >= offsetof(struct hmreg_mr_attr, dmabuf) &&
-            i < offsetof(struct hmreg_mr_attr, dmabuf) + sizeof(void *))
-            attributes.attr.dmabuf = NULL;
-        attributes.attr.auth_key_size = is_size_of_key(i) ? 1 : 0;
-        attributes.attr.auth_key = is_size_of_key(i) ? bytes : NULL;
-        assert_ok(variant_get(&all, &attributes, NULL, 0, &variant, &identified));
-        assert_true(identified);
-        if (is_left_out(i) != !variant)
-            fail_msg("byte %zu of struct hmreg_mr_attr", i);
-        variant_put(&all, variant);
-        attributes = (struct attributes){.attr = {.size = 0}, .request = {.iov = &range}};
-        memset(bytes, 0, sizeof(attributes.attr));
-    }
-    assert_null(all.tree);
-    variants_close(&all);
-}
-
-/* Another thread uses the variant before this one has the lock: NULL, or which. */
-static struct variant *used_before;
-static pthread_mutex_t *awaited;
-
-int __real_pthread_mutex_lock(pthread_mutex_t *lock);
-int __wrap_pthread_mutex_lock(pthread_mutex_t *lock);
-
-int __wrap_pthread_mutex_lock(pthread_mutex_t *lock)
-{
-    if (lock == awaited)
-        variant_use(used_before);
-    return __real_pthread_mutex_lock(lock);
-}
-
-TEST(variant_put__used_by_another_at_once__goes_with_the_last_use)
-{
-    static const struct iovec range = {memory, LEN};
-    struct attributes attributes = {.attr = {.page_size = 4096}, .request = {.iov = &range}};
-    struct variants all;
-    bool identified;
-
-    variants_open(&all);
-    assert_ok(variant_get(&all, &attributes, NULL, 0, &used_before, &identified));
-    awaited = &all.lock;
-    variant_put(&all, used_before);
-    awaited = NULL;
-    assert_non_null(all.tree);
-    variant_put(&all, used_before);
-    assert_null(all.tree);
-    variants_close(&all);
+    assert_null(inside_remembered_in_slot(fixture.domain, memory[0], LEN, HMREG_ACCESS_REMOTE));
 }
 
 /* ---- the caller's dmabuf ---------------------------------------------------------------- */
@@ -263,27 +158,6 @@ TEST(dmabuf__of_a_known_device__ends_with_its_memory)
     assert_int_not_equal(dmabuf_key(fd, memory[2], 0, LEN), hmreg_mr_key(mr));
     hmreg_mr_put(mr);
     close(fd);
-}
-
-/* An epoll descriptor's inode is shared by all such descriptors, as a dmabuf's was before
- * Linux 5.3. */
-TEST(dmabuf__without_an_inode_of_its_own__has_no_identity)
-{
-    struct hmreg_mr_dmabuf dmabuf = {.fd = epoll_create1(EPOLL_CLOEXEC), .len = LEN};
-    static const struct iovec range = {memory, LEN};
-    struct attributes attributes = {.attr = {.dmabuf = &dmabuf}, .request = {.iov = &range}};
-    struct variant *variant;
-    struct variants all;
-    bool identified;
-
-    assert_true(dmabuf_look(dmabuf.fd, &attributes.file));
-    variants_open(&all);
-    assert_ok(variant_get(&all, &attributes, NULL, HMREG_REG_DMABUF, &variant, &identified));
-    assert_non_null(variant);
-    assert_false(identified);
-    variant_put(&all, variant);
-    variants_close(&all);
-    close(dmabuf.fd);
 }
 
 /* ---- threads ---------------------------------------------------------------------------- */

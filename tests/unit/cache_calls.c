@@ -4,11 +4,8 @@
  * its memory. The test interposes ioctl().
  */
 #include "tests/support/cache_fixture.h"
+#include "tests/support/inside.h"
 #include "tests/support/queries.h"
-
-#include "core/base/reaper.h"
-#include "core/cache/cache_set.h"
-#include "core/context/context.h"
 
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
@@ -39,7 +36,7 @@ int __wrap_ioctl(int fd, unsigned long request, void *arg)
 
 static void open_fixture(void)
 {
-    reaper_set_idle(INT64_MAX); /* it would unwatch, too */
+    inside_set_idle(INT64_MAX); /* it would unwatch, too */
     fixture_open(HMREG_MONITOR_USERFAULTFD, NULL);
 }
 
@@ -112,11 +109,11 @@ TEST(cache_set_flush__large_mapping__unwatched_when_tidied)
     count_in(memory, pages);
     for (int round = 0; round < 10; round++) {
         fixture_key(memory, pages * fixture_page());
-        assert_int_equal(cache_set_flush(fixture.domain->caches), 0);
+        assert_int_equal(inside_flush(fixture.domain), 0);
     }
     assert_int_equal(unwatches, 0);
-    assert_true(monitor_tidy(fixture.lib->monitor));
-    assert_false(monitor_tidy(fixture.lib->monitor));
+    assert_true(inside_tidy(fixture.lib));
+    assert_false(inside_tidy(fixture.lib));
     assert_in_range(unwatches, 1, 2); /* 2 where the mapping crosses a multiple of 1 GiB */
     munmap(memory, pages * fixture_page());
     assert_int_equal(test_monitor_info(fixture.lib).events, 0);
@@ -133,7 +130,7 @@ TEST(flush__large_mapping__unwatched_at_once)
     count_in(memory, pages);
     assert_ok(hmreg_domain_flush(fixture.domain));
     assert_in_range(unwatches, 1, 4);
-    assert_false(monitor_tidy(fixture.lib->monitor));
+    assert_false(inside_tidy(fixture.lib));
     munmap(memory, pages * fixture_page());
     assert_int_equal(test_monitor_info(fixture.lib).events, 0);
 }

@@ -4,11 +4,9 @@
  * runtime when it is trusted, and is no finding for gets without that claim.
  */
 #include "tests/support/cache_fixture.h"
+#include "tests/support/inside.h"
 #include "tests/support/queries.h"
 #include "tests/support/vendors.h"
-
-#include "core/cache/cache_set.h"
-#include "core/cache/get_slow.h"
 
 #include <hmreg/loopback.h>
 #include <hmreg/suspend.h>
@@ -27,6 +25,8 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
     locks++;
     return __real_pthread_mutex_lock(mutex);
 }
+
+struct attributes;
 
 int __real_request_from_attr(const struct hmreg_domain *domain, const struct hmreg_mr_attr *callers,
                              uint64_t flags, struct attributes *out);
@@ -87,7 +87,7 @@ static struct hmreg_mr *get(int claim)
 /* Does the thread's table serve it at once, without a lock or a call? */
 static bool hits(const struct hmreg_mr_attr *attr)
 {
-    struct hmreg_mr *mr = get_hit(fixture.domain, attr);
+    struct hmreg_mr *mr = inside_hit(fixture.domain, attr);
     unsigned before = locks + copies;
 
     hmreg_mr_put(mr);
@@ -109,7 +109,7 @@ static unsigned asks(void)
 
 static bool has_variants(void)
 {
-    return fixture.domain->caches->variants.tree;
+    return inside_variants(fixture.domain);
 }
 
 /* ---- hits ------------------------------------------------------------------------------- */

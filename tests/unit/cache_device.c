@@ -4,10 +4,9 @@
  * compared afterwards, and read again at every hit.
  */
 #include "tests/support/cache_fixture.h"
+#include "tests/support/inside.h"
 #include "tests/support/queries.h"
 #include "tests/support/vendors.h"
-
-#include "core/cache/cache_set.h"
 
 #include <sys/mman.h>
 
@@ -38,19 +37,12 @@ static uint64_t key_of(const struct vendor_claim *claimed)
 
 static uint64_t hits_of(const struct hmreg_mr *mr)
 {
-    struct hmreg_stats stats = {.size = sizeof(stats)};
-
-    cache_stats_sum(&fixture.domain->caches->caches[mr_body(mr)->cache].stats, &stats);
-    return stats.hits;
+    return inside_stats_with(fixture.domain, mr).hits;
 }
 
 static bool asks(const struct hmreg_mr *mr)
 {
-    const struct thread_cache *tcache =
-        atomic_load(&fixture.domain->caches->pool.thread_caches.first);
-
-    return tcache->view.pin_slots[pin_slot_number(mr->slot_offset)].check &
-           THREAD_CACHE_OUT_OF_LINE;
+    return inside_asks(fixture.domain, mr);
 }
 
 /* One thread's hits of several caches: each is counted in its own. */
@@ -197,10 +189,7 @@ TEST(reuse__ten_thousand_times__never_a_stale_hit)
 
 static struct hmreg_stats stats_of(int device)
 {
-    struct hmreg_stats stats = {.size = sizeof(stats)};
-
-    cache_stats_sum(&cache_set_at(fixture.domain->caches, HMREG_IFACE_CUDA, device)->stats, &stats);
-    return stats;
+    return inside_stats_of(fixture.domain, HMREG_IFACE_CUDA, device);
 }
 
 TEST(runtime__starts_after_the_domain__each_device_has_its_cache)
@@ -234,7 +223,7 @@ static struct {
     bool answer;
 } question;
 
-static bool answer_question(struct hmem *self, uint64_t addr, size_t len, uint64_t identity)
+static bool answer_question(uint64_t addr, size_t len, uint64_t identity)
 {
     question.addr = addr;
     question.len = len;
@@ -244,18 +233,11 @@ static bool answer_question(struct hmem *self, uint64_t addr, size_t len, uint64
 
 TEST(is_same__of_a_vendor_that_compares__asked_about_the_range)
 {
-    static struct hmem_ops compares;
-    struct runtime *runtime;
-
     open_fixture(NULL);
-    runtime = runtimes_named(&fixture.lib->runtimes, HMREG_IFACE_CUDA);
-    assert_non_null(runtime);
-    compares = *runtime->ops;
-    compares.is_same = answer_question;
-    runtime->ops = &compares;
+    inside_compare_by(fixture.lib, HMREG_IFACE_CUDA, answer_question);
     for (int i = 0; i < 2; i++) {
         question.answer = i;
-        assert_int_equal(resolve_is_same(fixture.lib, HMREG_IFACE_CUDA, 0x5000, 0x7000, 9), i);
+        assert_int_equal(inside_is_same(fixture.lib, HMREG_IFACE_CUDA, 0x5000, 0x7000, 9), i);
         assert_int_equal(question.addr, 0x5000);
         assert_int_equal(question.len, 0x2000);
         assert_int_equal(question.identity, 9);

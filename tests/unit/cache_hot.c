@@ -41,7 +41,7 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 TEST(barrier__before_pins_are_added_up__once_for_many)
 {
     open_fixture(32);
-    if (fixture.domain->caches->pool.thread_caches.fenced)
+    if (inside_is_fenced(fixture.domain))
         test_skip("this system has no membarrier(2)");
     for (unsigned i = 0; i < 32; i++)
         fixture_key(memory[i], LEN);
@@ -66,7 +66,7 @@ TEST(stats__the_reaper_examines_a_held_region__retired)
     struct hmreg_mr *held;
 
     open_fixture(32);
-    if (fixture.domain->caches->pool.thread_caches.fenced)
+    if (inside_is_fenced(fixture.domain))
         test_skip("this system has no membarrier(2)");
     is_test = true;
     held = fixture_get(memory[0], LEN);
@@ -110,12 +110,12 @@ TEST(barrier__refused_after_opening__waits_until_stores_are_visible)
     uint64_t key;
 
     open_fixture(32);
-    if (fixture.domain->caches->pool.thread_caches.fenced)
+    if (inside_is_fenced(fixture.domain))
         test_skip("this system has no membarrier(2)");
     atomic_store(&refused, true);
     assert_waits();
     later = (struct fixture){fixture.lib, counter_open_more(fixture.lib, NULL)};
-    assert_true(later.domain->caches->pool.thread_caches.fenced);
+    assert_true(inside_is_fenced(later.domain));
     key = fixture_key_in(&later, memory[0], LEN);
     assert_int_equal(fixture_key_in(&later, memory[0], LEN), key);
     assert_ok(hmreg_domain_close(later.domain));
@@ -127,7 +127,6 @@ TEST(barrier__refused_after_opening__waits_until_stores_are_visible)
 
 TEST(table__more_requests_than_it_has_slots__grows)
 {
-    struct thread_cache *tcache;
     size_t size;
 
     open_fixture(HMREG_LIMIT_NONE);
@@ -135,9 +134,8 @@ TEST(table__more_requests_than_it_has_slots__grows)
         for (unsigned i = 0; i < MANY; i++)
             assert_int_equal(fixture_key(memory[i], LEN), i + 1);
     assert_int_equal(fixture_stats().hits, 2 * MANY);
-    tcache = atomic_load(&fixture.domain->caches->pool.thread_caches.first);
-    size = tcache->view.mask / sizeof(tcache->view.slots[0]) + 1;
-    assert_in_range(tcache->used, MANY, size);
+    size = inside_table_size(fixture.domain);
+    assert_in_range(inside_table_used(fixture.domain), MANY, size);
     assert_in_range(size, MANY, 8 * MANY);
 }
 
@@ -167,11 +165,11 @@ TEST(get__rights_that_look_like_a_sequence__refused)
 
     open_fixture(0);
     mr = fixture_get(memory[0], LEN);
-    remembered = atomic_load(&mr->sequence);
+    remembered = inside_sequence(mr);
     hmreg_mr_put(mr);
     assert_ok(hmreg_invalidate(fixture.lib, memory[0], LEN));
     assert_ok(hmreg_domain_flush(fixture.domain));
-    remembered ^= atomic_load(&mr->sequence); /* the current one, without a region */
+    remembered ^= inside_sequence(mr); /* the current one, without a region */
     mr = NULL;
     assert_true(remembered);
     assert_fails(
@@ -193,14 +191,14 @@ TEST(sequence__used_up__not_in_thread_caches_again)
     fixture_key(memory[0], LEN);
     worn = fixture_get(memory[1], LEN);
     hmreg_mr_put(worn);
-    atomic_store(&worn->sequence, ~(uint32_t)THREAD_CACHE_NO_SEQUENCE); /* the last */
+    inside_use_last_sequence(worn);
     for (unsigned i = 2; i < FULL; i++)
         fixture_key(memory[i], LEN);
     fixture_key(memory[FULL], LEN); /* evicts 0, removes 1 from the threads' tables */
-    assert_int_equal(atomic_load(&worn->sequence), 0);
+    assert_int_equal(inside_sequence(worn), 0);
     for (int i = 0; i < 3; i++)
         assert_int_equal(fixture_key(memory[1], LEN), 2); /* it still serves */
-    assert_int_equal(atomic_load(&worn->sequence), 0);
+    assert_int_equal(inside_sequence(worn), 0);
     assert_ok(hmreg_domain_flush(fixture.domain));
     for (unsigned i = 0; i < FULL; i++) {
         struct hmreg_mr *mr = fixture_get(memory[i], LEN);
@@ -262,16 +260,10 @@ static void *get_and_put(void *arg)
 
 TEST(thread_after_thread__one_part_for_all)
 {
-    unsigned parts = 0;
-
     open_fixture(0);
     for (int i = 0; i < 50; i++)
         test_on_a_thread(get_and_put, &fixture);
-    for (struct thread_cache *tcache =
-             atomic_load(&fixture.domain->caches->pool.thread_caches.first);
-         tcache; tcache = tcache->next)
-        parts++;
-    assert_int_equal(parts, 1);
+    assert_int_equal(inside_tables(fixture.domain), 1);
     assert_int_equal(fixture_stats().hits, 50 * HELD - 3);
 }
 
@@ -279,7 +271,7 @@ TEST(thread_after_thread__one_part_for_all)
 
 TEST(domains__more_than_a_thread_has_at_hand__each_its_own_hits)
 {
-    enum { DOMAINS = 2 * TLS_VIEWS + 1 };
+    enum { DOMAINS = 2 * INSIDE_VIEWS + 1 };
     struct hmreg_domain *domains[DOMAINS];
     struct hmreg_mr *mr;
 
@@ -315,7 +307,7 @@ static int without_membarrier(void)
     if (!code_filter_refuse(SYS_membarrier, ENOSYS))
         return 77;
     open_fixture(4);
-    if (!fixture.domain->caches->pool.thread_caches.fenced)
+    if (!inside_is_fenced(fixture.domain))
         return 1;
     for (unsigned i = 0; i < 40; i++)
         if (fixture_key(memory[i], LEN) != i + 1 || fixture_key(memory[i], LEN) != i + 1)

@@ -4,11 +4,9 @@
  * of the last holder returns, whatever else happens to them or to other regions at that moment.
  */
 #include "tests/support/cache_fixture.h"
+#include "tests/support/inside.h"
 #include "tests/support/queries.h"
 #include "tests/support/vendors.h"
-
-#include "core/base/reaper.h"
-#include "core/cache/cache_set.h"
 
 #include <hmreg/loopback.h>
 #include <pthread.h>
@@ -116,13 +114,11 @@ TEST(last_put__and_one_more__no_effect)
  * region does not serve; its thread may be stopped right then. */
 TEST(last_put__another_thread_pins_in_passing__deregistered_all_the_same)
 {
-    struct tls_view *view;
     atomic_uint *pins;
 
     open_fixture(HMREG_POLICY_LAST_PUT, 0);
     got = fixture_get(memory[0], LEN);
-    view = tls_view_of(fixture.domain->serial);
-    pins = &pin_slot_at(view->pin_slots, got->slot_offset)->pins;
+    pins = inside_pins(fixture.domain, got);
     atomic_fetch_add(pins, 1);
     hmreg_mr_put(got);
     assert_int_equal(regions(), 0);
@@ -171,23 +167,21 @@ static void open_unwatched(void)
 TEST(host__held__shared_without_a_monitor_or_a_thread)
 {
     struct hmreg_monitor_info monitor = {.size = sizeof(monitor)};
-    const struct cache *cache;
 
     open_unwatched();
-    cache = &fixture.domain->caches->caches[HMREG_IFACE_SYSTEM];
     got = fixture_get(memory[0], LEN);
     assert_true(fixture_is_cached(got));
     assert_int_equal(test_info_of(got).asks, 0);
     get_thrice(NULL);
     test_on_a_thread(get_thrice, NULL);
-    assert_int_equal(cache->live.count, 0);
-    assert_int_equal(cache->used.regions, 1);
+    assert_int_equal(inside_evictable(fixture.domain), 0);
+    assert_int_equal(inside_stats_of(fixture.domain, HMREG_IFACE_SYSTEM, -1).regions, 1);
     for (int i = 0; i < 7; i++)
         hmreg_mr_put(got);
     assert_int_equal(regions(), 0);
     assert_ok(hmreg_monitor_query(fixture.lib, &monitor));
     assert_int_equal(monitor.active, HMREG_MONITOR_DEFAULT);
-    assert_false(reaper_runs());
+    assert_false(inside_thread_runs());
     assert_int_equal(fixture_stats().reg_ns, 0);
     assert_int_equal(fixture_stats().hits, 6);
 }
@@ -376,7 +370,7 @@ TEST(last_put__memory_changed_while_held__deregistered_by_the_put)
     assert_int_equal(regions(), MANY);
     held[0] = again;
     assert_ok(hmreg_invalidate(fixture.lib, memory[0], sizeof(memory)));
-    cache_drain(&fixture.domain->caches->pool); /* so far as one call does */
+    inside_drain(fixture.domain); /* so far as one call does */
     for (unsigned i = MANY; i--;) {
         hmreg_mr_put(held[i]);
         assert_int_equal(regions(), i);
@@ -470,7 +464,7 @@ static void *get_and_put(void *arg)
         }
         mr = fixture_get_in(worker->fixture, memory[place], LEN);
         assert_ok(hmreg_mr_query(mr, &info)); /* its memory is still that of this region */
-        if (info.addr != (uintptr_t)memory[place] || !mr_body(mr)->registered)
+        if (info.addr != (uintptr_t)memory[place] || !inside_is_registered(mr))
             atomic_store(&wrong, true);
         hmreg_mr_put(mr);
     }

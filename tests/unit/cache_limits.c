@@ -4,10 +4,9 @@
  * validation of a hit, as configured for the domain.
  */
 #include "tests/support/cache_fixture.h"
+#include "tests/support/inside.h"
 #include "tests/support/queries.h"
 #include "tests/support/vendors.h"
-
-#include "core/cache/cache_set.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -57,7 +56,7 @@ static struct hmreg_mr *take_place_of_thousands(char *place, bool one_is_held)
     assert_int_equal(fixture_stats().evictions, 0);
     hmreg_mr_put(fixture_get(place, THOUSANDS * page));
     assert_int_equal(fixture_stats().uncached, 1);
-    test_wait_until(!atomic_load(&fixture.domain->caches->pool.wanting));
+    test_wait_until(!inside_makes_room(fixture.domain));
     return held;
 }
 
@@ -323,7 +322,7 @@ TEST(close__another_domain_evicts_there__waits_for_it)
     closer.domain = counter_open_more(fixture.lib, NULL);
     sem_init(&visiting, 0, 0);
     sem_init(&leave, 0, 0);
-    if (fixture.domain->caches->pool.thread_caches.fenced)
+    if (inside_is_fenced(fixture.domain))
         test_skip("this system has no membarrier(2)");
     get_in(closer.domain, memory[10]);
     atomic_store(&stay, true);
@@ -357,13 +356,10 @@ TEST(config__unknown_check__einval)
 {
     struct hmreg_domain_config config = {.size = sizeof(config)};
     struct hmreg_domain *made = NULL;
-    struct provider_caps caps = {.fabric = "test", .key_size = 8, .iov_limit = 1};
-    struct provider_ops ops = {.name = "test"};
 
     open_fixture(NULL);
     config.check[HMREG_IFACE_ZE] = (enum hmreg_check)3;
-    assert_fails(hmreg_domain_create(fixture.lib, &ops, &caps, NULL, &config, &made), -EINVAL,
-                 "config->check[3] is 3");
+    assert_fails(counter_try(fixture.lib, &config, &made), -EINVAL, "config->check[3] is 3");
     assert_null(made);
 }
 

@@ -8,13 +8,11 @@
 
 #include <sys/mman.h>
 
-static struct thread_cache *own_part_of(void)
+static void hide_tables(void)
 {
-    struct thread_cache *tcache = atomic_load(&fixture.domain->caches->pool.thread_caches.first);
-
-    if (tcache->fenced)
+    if (inside_is_fenced(fixture.domain))
         test_skip("no membarrier(2) here: every hit takes the other path");
-    return tcache;
+    inside_hide_tables(fixture.domain);
 }
 
 /* Where the domain permits more rights than were asked for. */
@@ -22,15 +20,13 @@ TEST(rights__fewer_than_the_regions__hit_without_a_search)
 {
     static const uint64_t rights[] = {HMREG_REMOTE_READ, HMREG_ACCESS_REMOTE, HMREG_REMOTE_WRITE};
     struct hmreg_domain_config config = {.size = sizeof(config), .rights = HMREG_RIGHTS_ANY};
-    struct thread_cache *tcache;
     struct hmreg_mr *first, *mr = NULL;
 
     fixture_open(HMREG_MONITOR_IMPORT, &config);
     first = fixture_get(memory[0], 2 * LEN);
     hmreg_mr_put(first);
     assert_int_equal(fixture_key(memory[1], LEN), hmreg_mr_key(first)); /* a part */
-    tcache = own_part_of();
-    atomic_store(&fixture.domain->caches->pool.thread_caches.first, NULL);
+    hide_tables();
     drains = 0;
     for (unsigned i = 0; i < 9; i++) {
         assert_ok(hmreg_mr_get(fixture.domain, memory[0] + i / 3, LEN, rights[i % 3], &mr));
@@ -38,7 +34,7 @@ TEST(rights__fewer_than_the_regions__hit_without_a_search)
         hmreg_mr_put(mr);
     }
     assert_int_equal(drains, 0);
-    atomic_store(&fixture.domain->caches->pool.thread_caches.first, tcache);
+    inside_show_tables(fixture.domain);
     mr = NULL;
     assert_fails(hmreg_mr_get(fixture.domain, memory[0], LEN, 0, &mr), -EINVAL, "access");
     assert_fails(hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_REMOTE_READ | 1, &mr), -EINVAL,
@@ -53,25 +49,22 @@ TEST(rights__fewer_than_the_regions__hit_without_a_search)
 
 TEST(part__never_asked_before__hits_on_the_fast_path)
 {
-    struct thread_cache *tcache;
-
     open_fixture(0);
     fixture_key(memory[0], sizeof(memory));
     fixture_key(memory[1], LEN); /* from now on parts are expected */
-    tcache = own_part_of();
-    atomic_store(&fixture.domain->caches->pool.thread_caches.first, NULL);
+    hide_tables();
     drains = 0;
     for (unsigned i = 2; i < 1000; i++)
         assert_int_equal(fixture_key(memory[i], LEN), 1);
     assert_int_equal(drains, 0);
-    assert_true(tcache->used > 500); /* most are found in slots of their own from now on */
-    atomic_store(&fixture.domain->caches->pool.thread_caches.first, tcache);
+    inside_show_tables(fixture.domain);
+    assert_true(inside_table_used(fixture.domain) > 500); /* most have slots of their own by now */
     assert_int_equal(fixture_stats().hits, 1 + 998);
 }
 
 TEST(part__of_more_regions_than_are_kept__each_its_own)
 {
-    enum { LARGE = 2 * RANGE_LIST_MOST, EACH = MANY / LARGE };
+    enum { LARGE = 2 * INSIDE_LARGER, EACH = MANY / LARGE };
 
     open_fixture(0);
     for (unsigned i = 0; i < LARGE; i++)
@@ -87,7 +80,6 @@ TEST(part__more_than_a_table_holds__the_table_stays_small)
 {
     enum { LARGE = 24, EACH = 8 << 20, APART = 2048 };
     char *start = fixture_reserve((size_t)LARGE * EACH / fixture_page());
-    const struct thread_cache *tcache;
 
     open_fixture(0);
     for (size_t i = 0; i < LARGE; i++)
@@ -98,8 +90,7 @@ TEST(part__more_than_a_table_holds__the_table_stays_small)
         if (part / APART % 256 == 0)
             fixture_key(memory[part / APART], LEN);
     }
-    tcache = atomic_load(&fixture.domain->caches->pool.thread_caches.first);
-    assert_int_equal(tcache->view.mask / sizeof(tcache->view.slots[0]) + 1, 1 << 15);
+    assert_int_equal(inside_table_size(fixture.domain), 1 << 15);
     fixture_close();
     munmap(start, (size_t)LARGE * EACH);
 }
@@ -108,7 +99,6 @@ TEST(part__more_than_a_table_holds__the_table_stays_small)
 TEST(part__of_two_regions_with_other_rights__both_hit_on_the_fast_path)
 {
     static const uint64_t rights[] = {HMREG_SEND, HMREG_RECV};
-    struct thread_cache *tcache;
     struct hmreg_mr *mr;
 
     open_fixture(0);
@@ -117,8 +107,7 @@ TEST(part__of_two_regions_with_other_rights__both_hit_on_the_fast_path)
                                rights[i % 2], &mr));
         hmreg_mr_put(mr);
     }
-    tcache = own_part_of();
-    atomic_store(&fixture.domain->caches->pool.thread_caches.first, NULL);
+    hide_tables();
     drains = 0;
     for (unsigned i = 4; i < 1000; i++) {
         assert_ok(hmreg_mr_get(fixture.domain, memory[i], LEN, rights[i % 2], &mr));
@@ -126,14 +115,13 @@ TEST(part__of_two_regions_with_other_rights__both_hit_on_the_fast_path)
         hmreg_mr_put(mr);
     }
     assert_int_equal(drains, 0);
-    atomic_store(&fixture.domain->caches->pool.thread_caches.first, tcache);
+    inside_show_tables(fixture.domain);
 }
 
 /* More regions that have ended than a search looks at begin between the larger one and its parts.
  */
 TEST(part__behind_several_regions_that_were_evicted__few_leave_the_fast_path)
 {
-    struct thread_cache *tcache;
     struct hmreg_mr *whole;
 
     open_fixture(9);
@@ -146,13 +134,12 @@ TEST(part__behind_several_regions_that_were_evicted__few_leave_the_fast_path)
         hmreg_mr_put(fixture_get((char *)&fixture + i, 1)); /* evict these eight */
     assert_int_equal(fixture_stats().evictions, 8);
     fixture_key(memory[300], LEN);
-    tcache = own_part_of();
-    atomic_store(&fixture.domain->caches->pool.thread_caches.first, NULL);
+    hide_tables();
     drains = 0;
     for (unsigned i = 301; i < 400; i++)
         assert_int_equal(fixture_key(memory[i], LEN), hmreg_mr_key(whole));
     assert_in_range(drains, 0, 30); /* whose first slot is of a region that ended */
-    atomic_store(&fixture.domain->caches->pool.thread_caches.first, tcache);
+    inside_show_tables(fixture.domain);
     hmreg_mr_put(whole);
 }
 
@@ -161,28 +148,24 @@ TEST(part__behind_several_regions_that_were_evicted__few_leave_the_fast_path)
 /* Events of the kernel concern memory that the monitor watches. */
 TEST(hit__of_memory_that_is_not_watched__by_the_table_while_events_are_read)
 {
-    atomic_uint *gate;
-
     open_fixture(0);
     fixture_key(memory[0], LEN);
-    gate = &fixture.domain->caches->pool.thread_caches.gate->state;
     drains = 0;
     assert_int_equal(fixture_key(memory[0], LEN), 1);
     assert_int_equal(drains, 0);
-    atomic_fetch_or(gate, GATE_READING);
+    inside_set_reading(fixture.domain, true);
     assert_int_equal(fixture_key(memory[0], LEN), 1);
     assert_int_equal(drains, 1); /* by the thread's own table: a search in the tree drains again */
-    atomic_fetch_and(gate, ~GATE_READING);
+    inside_set_reading(fixture.domain, false);
     assert_int_equal(atomic_load(&counter.regs), 1);
 }
 
 TEST(hit__of_a_domain_whose_memory_is_counted__fast_while_all_counts_are_read)
 {
     static uint64_t made;
-    static struct gate_counts counts = {.made = &made};
 
     open_fixture(0);
-    gate_count_by(fixture.domain->caches->pool.thread_caches.gate, &counts);
+    inside_count_by(fixture.domain, &made);
     for (int round = 0; round < 2; round++) /* then all are in the table */
         for (int i = 0; i < 2; i++)
             fixture_key(memory[i], LEN);

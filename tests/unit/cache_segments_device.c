@@ -112,22 +112,6 @@ TEST(list__host_memory_and_pinned__watched_like_any_host_memory)
     munmap(pages, 7 * page);
 }
 
-/* What the reaper does now and then. True: it is to be done again, since it asked about some. */
-static bool sweep(struct cache_set *set)
-{
-    bool again;
-
-    reaper_pause(&set->reaper);
-    while (set->sweep.number)
-        sweep_some(&set->sweep, &set->pool);
-    sweep_expect(&set->sweep);
-    while (sweep_some(&set->sweep, &set->pool))
-        ;
-    again = sweep_is_expected(&set->sweep);
-    reaper_resume(&set->reaper);
-    return again;
-}
-
 TEST(device__ended_without_a_report__swept)
 {
     struct vendor_claim *claims[MOST] = {NULL};
@@ -143,13 +127,13 @@ TEST(device__ended_without_a_report__swept)
     key_of(&list);
     key_of(pair(&other, memory[15], memory[0]));
     fixture_key(memory[15], LEN);
-    assert_true(sweep(fixture.domain->caches));
+    assert_true(inside_sweep(fixture.domain));
     assert_int_equal(fixture_stats().regions, 3);
     vendor_renew(claims[12]);
-    assert_true(sweep(fixture.domain->caches));
+    assert_true(inside_sweep(fixture.domain));
     assert_int_equal(fixture_stats().regions, 2);
     vendor_renew(claims[0]);
-    assert_true(sweep(fixture.domain->caches));
+    assert_true(inside_sweep(fixture.domain));
     assert_int_equal(fixture_stats().regions, 1);
     assert_int_equal(fixture_stats().invalidations, 2);
 }
@@ -170,9 +154,9 @@ TEST(device__all_ended_without_a_report__one_sweep)
         key_of(pair(&list, memory[i + 1], memory[i]));
     for (size_t i = 0; i < PLACES; i++)
         vendor_renew(claims[i]);
-    assert_true(sweep(fixture.domain->caches));
+    assert_true(inside_sweep(fixture.domain));
     assert_int_equal(fixture_stats().regions, 0);
-    assert_false(sweep(fixture.domain->caches));
+    assert_false(inside_sweep(fixture.domain));
 }
 
 /* ---- dmabufs ---------------------------------------------------------------------------- */

@@ -7,10 +7,8 @@
 #define FAILING_MALLOC
 #include "tests/support/cache_fixture.h"
 #include "tests/support/failing_allocation.h"
+#include "tests/support/inside.h"
 #include "tests/support/vendors.h"
-
-#include "core/base/reaper.h"
-#include "core/cache/cache_set.h"
 
 #include <hmreg/group.h>
 #include <hmreg/lost.h>
@@ -37,6 +35,8 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
     locks++;
     return __real_pthread_mutex_lock(mutex);
 }
+
+struct cache_pool;
 
 bool __real_cache_drain(struct cache_pool *pool);
 bool __wrap_cache_drain(struct cache_pool *pool);
@@ -115,7 +115,7 @@ static void open_fixture(void)
 
 static void skip_if_fenced(void)
 {
-    if (fixture.domain->caches->pool.thread_caches.fenced)
+    if (inside_is_fenced(fixture.domain))
         test_skip("no membarrier(2) here: every put takes the other path");
 }
 
@@ -179,7 +179,6 @@ TEST(try__wrong_arguments__eagain_and_nothing_changes)
 /* Every request that is not in its first slot: parts, neighbours in the table, more rights. */
 TEST(try__other_places_of_the_thread_s_table__served)
 {
-    const struct thread_cache *tcache;
     struct hmreg_mr *mr = NULL;
     uint32_t used;
 
@@ -187,11 +186,10 @@ TEST(try__other_places_of_the_thread_s_table__served)
     skip_if_fenced();
     fixture_key(memory, sizeof(memory));
     fixture_key(memory[1], LEN); /* from now on parts are expected */
-    tcache = atomic_load(&fixture.domain->caches->pool.thread_caches.first);
-    used = tcache->used;
+    used = inside_table_used(fixture.domain);
     for (unsigned i = 0; i < MANY; i++)
         assert_hit(memory[i] + 1, LEN - 2, 1);
-    assert_int_equal(tcache->used, used); /* it does not grow */
+    assert_int_equal(inside_table_used(fixture.domain), used); /* it does not grow */
     assert_ok(try_on(fixture.domain, memory[3], LEN, HMREG_REMOTE_READ, &mr));
     assert_int_equal(hmreg_mr_key(mr), 1);
     assert_true(try_put(mr));
@@ -199,17 +197,14 @@ TEST(try__other_places_of_the_thread_s_table__served)
 
 TEST(try__requests_that_share_a_slot__each_served)
 {
-    const struct tls_view *view;
     char *one = test_map((size_t)64 << 20), *other = NULL;
     uint64_t keys[2];
 
     open_fixture();
     skip_if_fenced();
     keys[0] = fixture_key(one, LEN);
-    view = tls_view_of(fixture.domain->serial);
     for (size_t at = LEN; !other && at < (size_t)64 << 20; at += LEN)
-        if (!((thread_cache_hash((uint64_t)one + at) ^ thread_cache_hash((uint64_t)one)) &
-              view->mask))
+        if (inside_shares_slot(fixture.domain, one, one + at))
             other = one + at;
     assert_non_null(other);
     keys[1] = fixture_key(other, LEN);
@@ -222,7 +217,7 @@ TEST(try__requests_that_share_a_slot__each_served)
 
 TEST(try__more_domains_than_a_thread_has_at_hand__each_its_own)
 {
-    enum { DOMAINS = 2 * TLS_VIEWS + 1 };
+    enum { DOMAINS = 2 * INSIDE_VIEWS + 1 };
     struct hmreg_domain *domains[DOMAINS];
     struct hmreg_mr *mr;
 
@@ -478,7 +473,7 @@ TEST(try__others_register_or_hold_the_lock__does_not_wait)
     atomic_store(&counter.reg_hook, stop_here);
     assert_int_equal(pthread_create(&thread, NULL, get_last, NULL), 0);
     sem_wait(&reached);
-    lock = &fixture.domain->caches->pool.lock;
+    lock = inside_lock(fixture.domain);
     __real_pthread_mutex_lock(lock);
     assert_hit(memory[0], LEN, 1);
     assert_null(try_get(memory[1], LEN));
@@ -616,8 +611,7 @@ static void put_what_ends(struct hmreg_domain *domain)
     assert_ok(hmreg_mr_get(domain, memory[0], LEN, RIGHTS, &mr));
     hmreg_mr_put(mr);
     assert_ok(hmreg_mr_get(domain, memory[0], LEN, RIGHTS, &mr)); /* pinned in the thread's slot */
-    set_trap(pin_slot_at(tls_view_of(domain->serial)->pin_slots, mr->slot_offset), PROT_READ,
-             domain);
+    set_trap(inside_pins(domain, mr), PROT_READ, domain);
     assert_int_equal(hmreg_mr_try_put(mr), 0);
     assert_left();
 }
@@ -643,7 +637,7 @@ TEST(try_put__region_ends_meanwhile__the_reaper_deregisters_it)
     served = counter_open_served(fixture.lib, NULL);
     kept = fixture_get(memory[5], LEN); /* so the reaper's thread stays */
     put_what_ends(served);
-    assert_true(reaper_runs());
+    assert_true(inside_thread_runs());
     test_wait_until(atomic_load(&counter.regions) == 1);
     assert_int_equal(atomic_load(&by_test), 0);
     hmreg_mr_put(kept);
@@ -660,7 +654,7 @@ TEST(try_put__region_ends_meanwhile_without_a_reaper__the_domains_next_call_dere
     skip_if_fenced();
     served = counter_open_served(fixture.lib, NULL);
     put_what_ends(served);
-    assert_false(reaper_runs());
+    assert_false(inside_thread_runs());
     assert_int_equal(atomic_load(&counter.regions), 1);
     assert_ok(hmreg_mr_get(served, memory[3], LEN, RIGHTS, &mr));
     hmreg_mr_put(mr);
@@ -671,23 +665,21 @@ TEST(try_put__region_ends_meanwhile_without_a_reaper__the_domains_next_call_dere
 /* The region ends when the get has pinned it, and reads what the kernel has counted. */
 TEST(try_get__region_ends_meanwhile__not_served_and_left)
 {
-    struct gate_counts counts = {.read = 0};
-    struct gate *gate;
+    uint64_t *made;
 
     open_fixture();
     skip_if_fenced();
     fixture_key(memory[0], LEN);
-    gate = fixture.domain->caches->pool.thread_caches.gate;
-    counts.made = test_map(fixture_page());
-    gate_count_by(gate, &counts);
-    set_trap(counts.made, PROT_NONE, fixture.domain);
+    made = test_map(fixture_page());
+    inside_count_by(fixture.domain, made);
+    set_trap(made, PROT_NONE, fixture.domain);
     assert_int_equal(
         hmreg_mr_try_get(fixture.domain, memory[0], LEN, RIGHTS, &(struct hmreg_mr *){NULL}),
         -EAGAIN);
     assert_left();
     assert_int_equal(atomic_load(&counter.regions), 1);
-    gate_count_by(gate, NULL);
-    munmap((void *)counts.made, fixture_page());
+    inside_count_by(fixture.domain, NULL);
+    munmap(made, fixture_page());
     fixture_key(memory[3], LEN);
     assert_int_equal(atomic_load(&by_test), 1);
 }

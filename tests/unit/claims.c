@@ -237,7 +237,7 @@ TEST(trusted__incomplete_or_contradictory__refused)
 /* A fabric that pins pages at registration is not asked to pin what the process cannot touch. */
 TEST(trusted__host_memory_on_a_pinning_fabric__mappings_are_checked)
 {
-    struct provider_caps caps = script_caps;
+    struct script_caps caps = script_caps;
     struct claim claim;
     struct hmreg_mr *mr;
     char *page;

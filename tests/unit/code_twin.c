@@ -3,6 +3,8 @@
  * Code that is changed while threads execute it, and is never writable; and code that is changed
  * where that is not possible. Each case changes this program's own code, in a child.
  */
+
+/* How code is changed is what this is about: hooks change libc's, in one way on each machine. */
 #include "core/patch/code.h"
 #include "core/base/process.h"
 

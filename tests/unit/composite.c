@@ -2,8 +2,8 @@
  * One range over several physical segments: registered as a whole where a descriptor names the
  * whole, else as exactly its segments, else not at all. */
 #define FAILING_MALLOC
-#include "core/mr/explain.h" /* what a thread keeps of refusals is allocated before one is counted */
 #include "tests/support/failing_allocation.h"
+#include "tests/support/inside.h"
 #include "tests/support/queries.h"
 #include "tests/support/script.h"
 #include "tests/support/vendors.h"
@@ -32,7 +32,7 @@ static void fail_once(void)
 
     test_old_error();
     if (again)
-        explain_keep(HMREG_IFACE_SYSTEM, -1, NULL, 0);
+        inside_keep_refusal();
     again = true;
 }
 
@@ -139,11 +139,11 @@ static int reg_flagged(struct hmreg_domain *domain, uint64_t flags, struct hmreg
 static struct hmreg_domain *open_flagged(uint32_t flags, bool single)
 {
     struct hmreg_domain_config config = {.size = sizeof(config), .flags = flags};
-    struct provider_caps caps = script_caps;
+    struct script_caps caps = script_caps;
     struct hmreg_domain *domain = NULL;
 
     caps.single = single;
-    assert_ok(hmreg_domain_create(fixture.script.lib, &script_ops, &caps, NULL, &config, &domain));
+    assert_ok(script_domain(fixture.script.lib, &caps, &config, &domain));
     return domain;
 }
 
@@ -203,9 +203,8 @@ TEST(flags__one_registration_and_parts__badflags)
     open_fixture(2);
     assert_fails(reg_flagged(fixture.script.domain, HMREG_REG_SINGLE | HMREG_REG_PARTS, &mr),
                  -HMREG_EBADFLAGS, "give one of them");
-    assert_fails(
-        hmreg_domain_create(fixture.script.lib, &script_ops, &script_caps, NULL, &config, &domain),
-        -HMREG_EBADFLAGS, "give one of them");
+    assert_fails(script_domain(fixture.script.lib, NULL, &config, &domain), -HMREG_EBADFLAGS,
+                 "give one of them");
     script.destroys = 0;
 }
 
@@ -359,7 +358,7 @@ TEST(range__split_with_options__each_piece_has_them)
     assert_ok(hmreg_mr_regattr(fixture.script.domain, &attr, 0, &mr));
     assert_int_equal(script.count, 3);
     for (unsigned i = 0; i < 3; i++) {
-        const struct provider_options *options = &script.calls[i].options;
+        const struct script_options *options = &script.calls[i].options;
 
         assert_int_equal(options->ordering, HMREG_ORDERING_STRICT);
         assert_int_equal(options->atomics, HMREG_CHOICE_ON);

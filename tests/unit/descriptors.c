@@ -4,8 +4,8 @@
  * uses no descriptor by such a number, not even for the moment between an opening and a close. And
  * how many descriptors an opened library keeps.
  */
-#include "core/base/maps.h"
 #include "tests/support/code_filters.h"
+#include "tests/support/inside.h"
 #include "tests/support/test.h"
 
 #include <fcntl.h>
@@ -166,22 +166,11 @@ TEST(low_numbers__closed_by_the_program__stay_closed)
 
 /* ---- how many --------------------------------------------------------------------------- */
 
-/* Does the library keep the process's list of mappings, as it does where the kernel answers
- * questions about it (Linux 6.11)? */
-static bool keeps_list(void)
-{
-    struct owned_fd list = maps_keep();
-    bool keeps = list.fd >= 0;
-
-    owned_fd_close(&list);
-    return keeps;
-}
-
 /* As docs/operating.md says. */
 TEST(opened__descriptors_kept__as_documented)
 {
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_DISABLED};
-    int before = test_count_fds(), one = 1 + keeps_list();
+    int before = test_count_fds(), one = 1 + inside_keeps_list();
     struct hmreg *lib[2];
 
     for (int i = 0; i < 2; i++) {

@@ -4,6 +4,9 @@
  * functions whose bytes each case writes; other hooks in the same place; threads and signal
  * handlers in the function while it is hooked and unhooked.
  */
+
+/* Hooks of functions whose bytes a case chooses: the library hooks those of runtimes, as they are.
+ */
 #include "core/patch/entry_hook.h"
 #include "tests/support/code_filters.h"
 #include "tests/support/made.h"

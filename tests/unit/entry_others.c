@@ -4,6 +4,8 @@
  * written before ours or after, to a function of that library which continues behind the jump and
  * which callers may call directly.
  */
+
+/* Hooks of a function of the test's: the library hooks those of runtimes. */
 #include "core/patch/entry_hook.h"
 #include "tests/support/made.h"
 #include "tests/support/redirect.h"

@@ -44,7 +44,7 @@ static void open_with_log(void)
     script = (struct script){.times = -1};
     memset(&logged, 0, sizeof(logged));
     assert_ok(hmreg_open(&config, &lib));
-    assert_ok(hmreg_domain_create(lib, &script_ops, &script_caps, NULL, &own, &domain));
+    assert_ok(script_domain(lib, NULL, &own, &domain));
     memory = vendor_memory(HMREG_IFACE_CUDA, 0, HMREG_MEM_DEVICE, 4096);
 }
 

@@ -4,15 +4,14 @@
  * tests/rdma/unpinned.c. The test interposes open(), for texts of the kernel that are not there or
  * are other ones.
  */
-#include "core/base/fault_cause.h"
 
+#include "tests/support/inside.h"
 #include "tests/support/ring.h"
 #include "tests/support/test.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/magic.h>
-#include <linux/perf_event.h>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -79,13 +78,13 @@ static char *reserve(size_t pages)
     return memory + page;
 }
 
-static char text[FAULT_CAUSE_BYTES];
+static char text[INSIDE_CAUSE_BYTES];
 
 static bool ask(const void *addr, size_t len, bool written)
 {
     struct iovec iov = {(void *)(uintptr_t)addr, len};
 
-    return hmreg_fault_cause(&iov, 1, written, text);
+    return inside_find_cause(&iov, 1, written, text);
 }
 
 /* The cause of that range is at this address, and has these words. */
@@ -339,15 +338,9 @@ TEST(cause__memfd_secret__named)
 
 TEST(cause__ring_of_perf__named)
 {
-    struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
-                                   .size = sizeof(attr),
-                                   .config = PERF_COUNT_SW_DUMMY,
-                                   .exclude_kernel = 1};
-    int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+    int fd = test_perf_ring();
     char *memory;
 
-    if (fd < 0)
-        test_skip("perf_event_open(2) is not permitted: %s", strerror(errno));
     begin();
     memory = map(2 * page, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
     assert_cause(memory, 2 * page, true, memory, "perf_event_open(2)");
@@ -504,10 +497,10 @@ TEST(cause__several_ranges_and_mappings__the_first_address)
                  "beyond the end of the mapped file");
     iov[0] = (struct iovec){memory + 4 * page, page}; /* PROT_NONE */
     iov[1] = (struct iovec){memory + 2 * page, 2 * page};
-    assert_true(hmreg_fault_cause(iov, 2, true, text));
+    assert_true(inside_find_cause(iov, 2, true, text));
     assert_non_null(strstr(text, "beyond the end of the mapped file"));
     iov[1].iov_len = page;
-    assert_true(hmreg_fault_cause(iov, 2, true, text));
+    assert_true(inside_find_cause(iov, 2, true, text));
     assert_non_null(strstr(text, "PROT_NONE"));
     munmap(memory, 6 * page);
     close(fd);
@@ -571,7 +564,7 @@ TEST(cause__beyond_many_mappings__what_the_list_shows)
     }
     assert_none(last, page, true);
     hole = (struct iovec){last, 2 * page};
-    assert_true(hmreg_fault_cause(&hole, 1, true, text));
+    assert_true(inside_find_cause(&hole, 1, true, text));
     assert_non_null(strstr(text, "nothing is mapped at"));
     close(fd);
     munmap(memory, (MANY + 1) * page);

@@ -24,7 +24,7 @@ static void end(void)
     memory = NULL;
 }
 
-static void open_fixture(const struct provider_caps *caps, const struct hmreg_domain_config *config)
+static void open_fixture(const struct script_caps *caps, const struct hmreg_domain_config *config)
 {
     memory = mmap(NULL, BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(memory, MAP_FAILED);
@@ -84,7 +84,7 @@ static struct hmreg_mr *get(void)
 /* Also where host memory would have to be mapped for the fabric. */
 TEST(reg__by_address__peermem_of_its_iface_and_device)
 {
-    struct provider_caps caps = script_caps;
+    struct script_caps caps = script_caps;
     struct iovec iov = {NULL, LEN};
     struct hmreg_mr_attr attr = attr_of(&iov, 1);
 
@@ -439,7 +439,7 @@ TEST(group__reg_and_get__on_each_rail)
     open_fixture(NULL, NULL);
     iov.iov_base = memory;
     members[0] = fixture.domain;
-    assert_ok(hmreg_domain_create(fixture.lib, &script_ops, &script_caps, NULL, NULL, &members[1]));
+    assert_ok(script_domain(fixture.lib, NULL, NULL, &members[1]));
     assert_ok(hmreg_group_open(fixture.lib, members, 2, NULL, &group));
     assert_ok(hmreg_mr_regattr(group, &attr, 0, &mr));
     assert_ok(get_with(group, memory, LEN, &attr, &got));

@@ -5,10 +5,8 @@
  * Run with each monitor that notices by itself: see fixture_monitor().
  */
 #include "tests/support/cache_fixture.h"
+#include "tests/support/inside.h"
 #include "tests/support/vendors.h"
-
-#include "core/base/reaper.h"
-#include "core/cache/cache_set.h"
 
 #include <linux/futex.h>
 #include <pthread.h>
@@ -35,7 +33,7 @@ static void open_pinning(const char *max, bool any_thread, bool pins)
     assert_ok(hmreg_domain_close(fixture.domain));
     fixture.domain =
         any_thread ? counter_open_served(fixture.lib, NULL) : counter_open_more(fixture.lib, NULL);
-    fixture.domain->caps.pins = pins;
+    inside_set_pinning(fixture.domain, pins);
     memory = fixture_map(REGIONS);
 }
 
@@ -284,18 +282,17 @@ TEST(fork__forking_thread_holds_what_the_reaper_needs__goes_on)
 
 /* A client whose work grows as fast as it is done, as where threads retire regions all the time. */
 static struct {
-    struct reaper_client client;
     atomic_bool goes_on, sheds, by_steps;
     atomic_uint steps;
     sem_t step;
 } endless;
 
-static bool has_work(struct reaper_client *client)
+static bool has_work(void)
 {
     return atomic_load(&endless.goes_on);
 }
 
-static bool does_a_step(struct reaper_client *client)
+static bool does_a_step(void)
 {
     atomic_fetch_add(&endless.steps, 1);
     if (atomic_load(&endless.by_steps))
@@ -303,30 +300,25 @@ static bool does_a_step(struct reaper_client *client)
     return atomic_load(&endless.goes_on);
 }
 
-static bool has_nothing(struct reaper_client *client)
-{
-    return false;
-}
-
-static bool sheds(struct reaper_client *client)
+static bool sheds(void)
 {
     return atomic_load(&endless.sheds);
 }
 
 static void join_endless(bool by_steps)
 {
-    endless.client = (struct reaper_client){.is_due = has_work,
-                                            .examine = has_work,
-                                            .reap = does_a_step,
-                                            .tidy = has_nothing,
-                                            .sheds = sheds,
-                                            .shed = sheds};
+    static const struct inside_client client = {.is_due = has_work,
+                                                .examine = has_work,
+                                                .reap = does_a_step,
+                                                .sheds = sheds,
+                                                .shed = sheds};
+
     sem_init(&endless.step, 0, 0);
     atomic_store(&endless.goes_on, true);
     atomic_store(&endless.by_steps, by_steps);
     atomic_store(&endless.sheds, by_steps);
-    assert_true(reaper_join(&endless.client));
-    reaper_wake();
+    assert_true(inside_join(&client, false));
+    inside_thread_wake();
 }
 
 static void leave_endless(void)
@@ -334,7 +326,7 @@ static void leave_endless(void)
     atomic_store(&endless.by_steps, false);
     atomic_store(&endless.goes_on, false);
     sem_post(&endless.step);
-    reaper_leave(&endless.client);
+    inside_leave();
 }
 
 TEST(fork__other_work_has_no_end__served_before_it)
@@ -391,7 +383,7 @@ TEST(fork__on_the_reapers_thread__waits_for_nothing)
 static sem_t inside, leave;
 static atomic_bool stands;
 
-static bool stand(struct reaper_client *client)
+static bool stand(void)
 {
     if (!atomic_exchange(&stands, false))
         return false;
@@ -401,16 +393,10 @@ static bool stand(struct reaper_client *client)
     return false;
 }
 
-static bool no(struct reaper_client *client)
-{
-    return false;
-}
-
 /* As where a signal handler forks that has stopped the thread that has the lock. */
 TEST(fork__reapers_lock_is_held__goes_on)
 {
-    struct reaper_client client = {
-        .is_due = stand, .examine = no, .reap = no, .tidy = no, .needs = NULL};
+    static const struct inside_client client = {.is_due = stand};
 
     test_forks_with_threads();
     sem_init(&inside, 0, 0);
@@ -418,12 +404,12 @@ TEST(fork__reapers_lock_is_held__goes_on)
     open_pinning("0", true, true);
     make_idle(REGIONS);
     atomic_store(&stands, true);
-    assert_true(reaper_join(&client));
+    assert_true(inside_join(&client, false));
     sem_wait(&inside);
     assert_int_equal(fork_and_give_up(), REGIONS);
     sem_post(&leave);
     assert_int_equal(registered_at_fork(), 0);
-    reaper_leave(&client);
+    inside_leave();
     end();
 }
 

@@ -126,7 +126,7 @@ TEST(reg__members_have_paths_of_their_own__each_its_path)
 
 TEST(reg__beyond_the_smallest_member__refused_before_any)
 {
-    struct provider_caps caps = script_caps;
+    struct script_caps caps = script_caps;
     struct iovec iov[2];
     struct hmreg_mr *mr = NULL;
 
@@ -318,7 +318,7 @@ TEST(reg__range_of_several_segments__divided_and_exported_once)
 
 TEST(regsgl__on_a_group__the_same_pieces_on_each_rail)
 {
-    struct provider_caps caps = script_caps;
+    struct script_caps caps = script_caps;
     struct hmreg_segment segments[2];
     struct hmreg_mr *mr = NULL;
 

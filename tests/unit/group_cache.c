@@ -3,9 +3,9 @@
  * The cache of a group: one entry for all rails, which is found, evicted, invalidated and
  * deregistered as one.
  */
-#include "core/context/domain.h"
 
 #include "tests/support/cache_fixture.h"
+#include "tests/support/inside.h"
 #include "tests/support/queries.h"
 #include "tests/support/vendors.h"
 
@@ -79,7 +79,7 @@ TEST(get__one_member_caches_itself__the_group_does_not)
 
     open_group(2, HMREG_MONITOR_IMPORT, NULL);
     plain = group.fixture.domain;
-    group.members[1]->caps.caches = true;
+    inside_set_caching(group.members[1]);
     assert_ok(
         hmreg_group_open(group.fixture.lib, group.members, 2, &config, &group.fixture.domain));
     assert_int_equal(cost_of(memory[0]), 2);

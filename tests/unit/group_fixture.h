@@ -23,11 +23,10 @@ static struct fixture {
     char *host;
 } fixture;
 
-static inline void add_member(const struct provider_caps *caps,
+static inline void add_member(const struct script_caps *caps,
                               const struct hmreg_domain_config *config)
 {
-    assert_ok(hmreg_domain_create(fixture.script.lib, &script_ops, caps ? caps : &script_caps, NULL,
-                                  config, &fixture.members[fixture.count++]));
+    assert_ok(script_domain(fixture.script.lib, caps, config, &fixture.members[fixture.count++]));
 }
 
 static inline void close_fixture(void)
@@ -42,7 +41,7 @@ static inline void close_fixture(void)
     script_close(&fixture.script);
 }
 
-static inline void open_members(size_t count, const struct provider_caps *caps)
+static inline void open_members(size_t count, const struct script_caps *caps)
 {
     fixture = (struct fixture){.count = 1};
     script_open(&fixture.script, caps, NULL);

@@ -5,9 +5,9 @@
  */
 #include "tests/unit/member_fixture.h"
 
-#include "core/base/reaper.h"
 #define FAILING_MALLOC
 #include "tests/support/failing_allocation.h"
+#include "tests/support/inside.h"
 
 #include <hmreg/remote.h>
 #include <hmreg/suspend.h>
@@ -20,7 +20,7 @@ TEST(withdraw__cached_held__the_librarys_thread_ends_it)
 {
     struct hmreg_mr *mr;
 
-    reaper_set_idle(1000000);
+    inside_set_idle(1000000);
     open_all();
     mr = get(memory[0], LEN);
     withdraw();
@@ -29,7 +29,7 @@ TEST(withdraw__cached_held__the_librarys_thread_ends_it)
         sched_yield();
     assert_survivors(1, 0);
     test_finish();
-    reaper_set_idle(REAPER_IDLE_NS);
+    inside_set_idle(INSIDE_IDLE_NS);
 }
 
 TEST(withdraw__suspended__resumes_without_it_or_with_the_new_one)
@@ -292,6 +292,8 @@ TEST(withdraw__remotes__are_opened_on_the_others)
 /* ---- a lost member ------------------------------------------------------------------------ */
 
 static bool loses_it; /* its NIC is lost when the new member is about to enter the group */
+
+struct group;
 
 int __real_group_set_member(struct group *to, size_t member, struct hmreg_domain *domain);
 int __wrap_group_set_member(struct group *to, size_t member, struct hmreg_domain *domain);

@@ -4,7 +4,7 @@
  * and replaced, over and over. No thread meets a key of a NIC that is out of the group, and each
  * NIC is called for its own registrations only, once for each.
  */
-#include "tests/unit/nics.h"
+#include "tests/support/nics.h"
 
 #include <errno.h>
 #include <hmreg/suspend.h>

@@ -6,9 +6,8 @@
  */
 #include "tests/support/cache_fixture.h"
 #include "tests/support/hook_holder.h"
+#include "tests/support/inside.h"
 #include "tests/support/steps.h"
-
-#include "core/cache/cache_set.h"
 
 #include <hmreg/hmreg.h>
 #include <pthread.h>
@@ -57,9 +56,9 @@ static void handle_signals(void (*handler)(int))
 static void change_inside(const struct fixture *of)
 {
     handle_signals(change_in_handler);
-    pthread_mutex_lock(&of->domain->caches->pool.lock);
+    pthread_mutex_lock(inside_lock(of->domain));
     raise(SIGUSR1);
-    pthread_mutex_unlock(&of->domain->caches->pool.lock);
+    pthread_mutex_unlock(inside_lock(of->domain));
     handle_signals(SIG_DFL);
 }
 

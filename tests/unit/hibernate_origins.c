@@ -118,21 +118,13 @@ TEST(hibernate__device_memory__no_descriptor_is_left)
 
 TEST(hibernate__job__refused_until_closed)
 {
-    struct hmreg_job_config config = {.size = sizeof(config), .piece_len = LEN, .workers = 1};
-    struct iovec range;
-    struct hmreg_mr_attr attr = {.size = sizeof(attr),
-                                 .iov = &range,
-                                 .iov_count = 1,
-                                 .access = HMREG_ACCESS_ALL,
-                                 .requested_key = 5};
-    struct provider_caps caps = script_caps;
+    struct script_caps caps = script_caps;
     struct hmreg_job *job = NULL;
     struct hmreg_mr *mr = NULL;
 
     caps.any_thread = false; /* the waiting thread registers */
     script_open(&scripted, &caps, NULL);
-    range = (struct iovec){scripted.memory[0], 4ul * LEN};
-    assert_ok(hmreg_job_start(scripted.domain, &attr, 0, &config, &job));
+    assert_ok(script_job(&scripted, LEN, &job));
     assert_fails(hmreg_hibernate(scripted.lib), -EBUSY, "jobs");
     assert_ok(hmreg_job_wait(job, -1, &mr));
     assert_ok(hmreg_job_close(job));

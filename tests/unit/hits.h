@@ -7,8 +7,7 @@
 #define HMREG_TESTS_UNIT_HITS_H
 
 #include "tests/support/cache_fixture.h"
-
-#include "core/cache/cache_set.h"
+#include "tests/support/inside.h"
 
 #define LEN  64
 #define MANY 5000
@@ -24,6 +23,8 @@ static void open_fixture(uint64_t max_regions)
 
 /* Each request that the fast path does not serve drains first. */
 static _Thread_local unsigned drains;
+
+struct cache_pool;
 
 bool __real_cache_drain(struct cache_pool *pool);
 bool __wrap_cache_drain(struct cache_pool *pool);

@@ -134,7 +134,7 @@ static void check_chosen(uint64_t len, uint64_t piece_len, unsigned pieces)
 
 TEST(range__of_nearly_all_addresses__divided)
 {
-    struct provider_caps caps = script_caps;
+    struct script_caps caps = script_caps;
 
     caps.max_len = UINT64_MAX;
     open_on(&caps);
@@ -148,7 +148,7 @@ TEST(range__of_nearly_all_addresses__divided)
 
 TEST(piece_len__0__as_documented)
 {
-    struct provider_caps caps = script_caps;
+    struct script_caps caps = script_caps;
     struct hmreg_plan plan = {.size = sizeof(plan)};
 
     caps.max_len = UINT64_MAX;
@@ -174,7 +174,7 @@ TEST(piece_len__0__as_documented)
 
 TEST(range__too_long_for_all_pieces__msgsize)
 {
-    struct provider_caps caps = script_caps;
+    struct script_caps caps = script_caps;
     struct hmreg_job *job = NULL;
     struct hmreg_mr *mr = NULL;
 
@@ -282,7 +282,7 @@ TEST(attributes__not_one_range__inval)
 
 TEST(domain__with_an_event_queue__eopnotsupp)
 {
-    struct provider_caps caps = script_caps;
+    struct script_caps caps = script_caps;
     struct hmreg_mr *mr = NULL;
 
     caps.async = true;

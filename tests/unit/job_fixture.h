@@ -34,7 +34,7 @@ static inline void close_fixture(void)
     script_close(&fixture.script);
 }
 
-static inline void open_on(const struct provider_caps *caps)
+static inline void open_on(const struct script_caps *caps)
 {
     fixture = (struct fixture){.config = {.size = sizeof(fixture.config), .piece_len = PIECE}};
     script_open(&fixture.script, caps, NULL);
@@ -62,8 +62,7 @@ static inline void open_group(size_t count, uint32_t flags)
     open_fixture();
     fixture.members[0] = fixture.script.domain;
     for (size_t i = 1; i < count; i++)
-        assert_ok(hmreg_domain_create(fixture.script.lib, &script_ops, &script_caps, NULL, NULL,
-                                      &fixture.members[i]));
+        assert_ok(script_domain(fixture.script.lib, NULL, NULL, &fixture.members[i]));
     assert_ok(
         hmreg_group_open(fixture.script.lib, fixture.members, count, &config, &fixture.group));
 }

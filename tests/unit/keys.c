@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
- * The keys of a domain: unique, within the fabric's size, all of them usable and reusable. */
-#include "core/context/keys.h"
+ *
+ * The keys of a domain: unique, within the fabric's size, all of them usable and reusable. And the
+ * limits of all caches together, which gets of several domains charge at once.
+ */
 
-#include "core/base/error.h"
+/* Millions of keys, and threads that take and give nothing else: no registration is as quick. */
+#include "core/context/keys.h"
+#include "core/context/quota.h"
+
 #include "tests/support/test.h"
 
+#include <hmreg/hmreg.h>
 #include <pthread.h>
 #include <search.h>
 
@@ -298,6 +304,40 @@ TEST(any__first_of_few__of_the_upper_half)
         keys_give(&keys, key);
         keys_destroy(&keys);
     }
+}
+
+/* ---- the limits of all caches ---------------------------------------------------------------- */
+
+#define TAKERS 4
+#define ROUNDS 200000
+#define BYTES  10
+
+/* Takes by each call that changes the counts, and gives all back. */
+static void *take_and_give(void *arg)
+{
+    struct quota *quota = arg;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        if (quota_take(quota, BYTES) != QUOTA_TAKEN)
+            abort();
+        quota_give(quota, 1, BYTES);
+    }
+    return NULL;
+}
+
+TEST(take__by_threads_at_once__none_is_lost)
+{
+    struct quota quota;
+
+    quota_init(&quota, 2 * TAKERS, UINT64_C(2) * TAKERS * BYTES);
+    test_on_threads(TAKERS, take_and_give, &quota, 0);
+    assert_int_equal(quota.regions, 0);
+    assert_int_equal(quota.bytes, 0);
+    quota_destroy(&quota);
+    quota_init(&quota, 1, BYTES);
+    assert_int_equal(quota_take(&quota, BYTES), QUOTA_TAKEN);
+    assert_int_equal(quota_take(&quota, 0), QUOTA_FULL);
+    quota_destroy(&quota);
 }
 
 TEST_MAIN()

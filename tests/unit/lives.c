@@ -4,10 +4,8 @@
  * the memory of another one. Such a clone is a child made by clone(2), without fork handlers, that
  * gets back the pages that the kernel wiped or did not copy.
  */
-#include "core/base/droppable.h"
-#include "core/base/life.h"
-#include "core/base/process.h"
 #include "tests/support/cache_fixture.h"
+#include "tests/support/inside.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,6 +18,10 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
+
+#ifndef MAP_DROPPABLE
+#define MAP_DROPPABLE 0x08 /* Linux 6.11 */
+#endif
 
 /* ---- /proc ------------------------------------------------------------------------------ */
 
@@ -175,32 +177,32 @@ static uint64_t in_clone(uint64_t (*run)(void))
 
 TEST(number__later_and_with_another_inode__the_same)
 {
-    uint64_t number = life_number();
+    uint64_t number = inside_life();
 
     assert_int_not_equal(number, 0);
-    assert_int_equal(life_number(), number);
+    assert_int_equal(inside_life(), number);
     await_next_tick();
-    assert_int_equal(life_number(), number);
+    assert_int_equal(inside_life(), number);
     has_other_inode = true; /* the kernel had dropped the first one */
     await_next_tick();
-    assert_int_equal(life_number(), number);
+    assert_int_equal(inside_life(), number);
     has_other_inode = false;
 }
 
 /* 0: the child's number is of another process. */
 static int forked_check(uint64_t parents)
 {
-    uint64_t own = life_number();
+    uint64_t own = inside_life();
 
     await_next_tick();
-    if (!own || life_number() != own)
+    if (!own || inside_life() != own)
         return 1;
-    return life_is_of_same_process(own, parents) ? 2 : 0;
+    return inside_is_same_process(own, parents) ? 2 : 0;
 }
 
 TEST(number__in_a_forked_child__of_another_process)
 {
-    uint64_t number = life_number();
+    uint64_t number = inside_life();
     pid_t child;
 
     test_in_child(forked_check(number));
@@ -208,41 +210,41 @@ TEST(number__in_a_forked_child__of_another_process)
     if (child == 0)
         _exit(forked_check(number));
     test_await(child);
-    assert_int_equal(life_number(), number);
+    assert_int_equal(inside_life(), number);
 }
 
 static uint64_t number_twice(void)
 {
-    uint64_t number = life_number();
+    uint64_t number = inside_life();
 
     await_next_tick();
-    return life_number() == number ? number : 0;
+    return inside_life() == number ? number : 0;
 }
 
 TEST(number__in_two_clones__other_lives_of_the_process)
 {
-    uint64_t number = life_number(), one = in_clone(number_twice), other = in_clone(number_twice);
+    uint64_t number = inside_life(), one = in_clone(number_twice), other = in_clone(number_twice);
 
     assert_int_not_equal(one, number);
     assert_int_not_equal(other, number);
     assert_int_not_equal(one, other);
-    assert_true(life_is_of_same_process(one, number) && life_is_of_same_process(other, number));
+    assert_true(inside_is_same_process(one, number) && inside_is_same_process(other, number));
     await_next_tick();
-    assert_int_equal(life_number(), number);
+    assert_int_equal(inside_life(), number);
 }
 
 static uint64_t number_of_clone_of_clone(void)
 {
-    (void)life_number();
+    (void)inside_life();
     return in_clone(number_twice);
 }
 
 TEST(number__clone_of_a_clone__of_the_same_process)
 {
-    uint64_t number = life_number(), second = in_clone(number_of_clone_of_clone);
+    uint64_t number = inside_life(), second = in_clone(number_of_clone_of_clone);
 
     assert_int_not_equal(second, number);
-    assert_true(life_is_of_same_process(second, number));
+    assert_true(inside_is_same_process(second, number));
 }
 
 /* The numbers while /proc is not readable, and once it is: 1: both are as they must be. */
@@ -251,39 +253,39 @@ static uint64_t read_late(void)
     uint64_t unread, later;
 
     is_unreadable = true;
-    unread = life_number();
+    unread = inside_life();
     is_unreadable = false;
     await_next_tick();
-    later = life_number();
-    return later != unread && life_is_of_same_process(later, unread);
+    later = inside_life();
+    return later != unread && inside_is_same_process(later, unread);
 }
 
 TEST(number__no_descriptor_in_a_clone__another_once_there_is_one)
 {
-    (void)life_number();
+    (void)inside_life();
     assert_int_equal(in_clone(read_late), 1);
 }
 
 /* CRIU before 4.2 does not restore the advice to wipe. */
 static uint64_t fork_is_noticed(void)
 {
-    uint64_t epoch = process_epoch_start();
+    uint64_t epoch = inside_epoch();
     pid_t child;
 
     for (unsigned i = 0; i < saved_count; i++)
         (void)madvise(saved[i].at, saved[i].size, MADV_KEEPONFORK);
-    (void)life_number();
+    (void)inside_life();
     child = clone_raw();
     if (child == 0)
-        _exit(process_is(epoch));
+        _exit(inside_is_epoch(epoch));
     test_await(child);
     return 1;
 }
 
 TEST(fork__of_a_clone_without_advice_to_wipe__noticed)
 {
-    (void)process_epoch_start();
-    (void)life_number();
+    (void)inside_epoch();
+    (void)inside_life();
     assert_int_equal(in_clone(fork_is_noticed), 1);
 }
 
@@ -341,7 +343,7 @@ static uint64_t pack_in_clone(void)
     assert_fails(hmreg_remote_open(domain, first, first_size, &opened), -EHOSTUNREACH,
                  "this process was restored since");
     assert_ok(hmreg_remote_open(domain, tokens[0], sizes[0], &opened));
-    return life_number();
+    return inside_life();
 }
 
 /* Where no token was packed, a token of the life before is refused all the same. */

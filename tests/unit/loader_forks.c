@@ -3,6 +3,8 @@
  * waits for it; a child that did not wait does not read the list, since the linker's lock stays
  * that thread's for ever. And reads in the program's own dl_iterate_phdr(3), whose lock a thread of
  * the library waits for: neither that thread nor a fork may be waited for. */
+
+/* A thread that stops while it reads the linker's list: no call of the library reads only that. */
 #include "hmem/loader.h"
 
 #include "core/base/linker_list.h"

@@ -7,10 +7,8 @@
  * itself, and what happens when none can be started.
  */
 #include "tests/support/cache_fixture.h"
+#include "tests/support/inside.h"
 #include "tests/support/kernel_monitor.h"
-
-#include "core/base/reaper.h"
-#include "core/cache/cache_set.h"
 
 #include <hmreg/loopback.h>
 #include <pthread.h>
@@ -176,8 +174,7 @@ static int flush_all(enum hmreg_monitor monitor)
     if (monitor == HMREG_MONITOR_IMPORT)
         hmreg_invalidate(lib, page, LEN);
     munmap(page, LEN);
-    test_wait_until(!__atomic_load_n(&one->caches->pool.count,
-                                     __ATOMIC_ACQUIRE)); /* without a call of the library */
+    test_wait_until(!inside_entries(one)); /* without a call of the library */
     return cached(one) ? 1 : 0;
 }
 
@@ -203,7 +200,7 @@ static int flush_often(enum hmreg_monitor monitor, int times)
         need(cached(domain) == 1);
         need(library_tasks() == most_tasks(monitor));
         need(hmreg_domain_flush(domain) == 0);
-        need(!reaper_runs());
+        need(!inside_thread_runs());
         need(library_tasks() == 1); /* the kernel's task has ended, too */
     }
     return 0;
@@ -305,7 +302,7 @@ TEST(get__file__no_thread)
 
 static void open_served(int64_t idle_ns)
 {
-    reaper_set_idle(idle_ns);
+    inside_set_idle(idle_ns);
     fixture_open(HMREG_MONITOR_IMPORT, NULL);
     assert_ok(hmreg_domain_close(fixture.domain));
     fixture.domain = counter_open_served(fixture.lib, NULL);
@@ -318,7 +315,7 @@ static int reapers(void)
 
 static void evict_all(void)
 {
-    assert_int_equal(cache_set_flush(fixture.domain->caches), 0); /* does not end the thread */
+    assert_int_equal(inside_flush(fixture.domain), 0); /* does not end the thread */
 }
 
 TEST(thread__nothing_is_cached__ends_after_its_idle_time)
@@ -328,9 +325,9 @@ TEST(thread__nothing_is_cached__ends_after_its_idle_time)
     open_served(1000000);
     for (int i = 0; i < 5; i++) {
         fixture_key(memory, 10);
-        assert_true(reaper_runs());
+        assert_true(inside_thread_runs());
         evict_all();
-        test_wait_until(!reaper_runs() && !reapers());
+        test_wait_until(!inside_thread_runs() && !reapers());
     }
     fixture_key(memory, 10); /* the thread that ended is joined */
     assert_ok(hmreg_invalidate(fixture.lib, memory, 10));
@@ -342,7 +339,7 @@ TEST(thread__cached_and_evicted_again_and_again__is_one)
 {
     char *memory = fixture_map(1);
 
-    open_served(REAPER_IDLE_NS);
+    open_served(INSIDE_IDLE_NS);
     atomic_store(&created, 0);
     for (int i = 0; i < 100; i++) {
         fixture_key(memory, 10);
@@ -364,9 +361,9 @@ TEST(thread__regions_end_with_their_last_put__ends_after_its_idle_time)
     fixture.domain = counter_open_served(fixture.lib, &config);
     mr = fixture_get(memory, 10);
     usleep(20000); /* it sleeps without a limit by then, or the case shows less */
-    assert_true(reaper_runs());
+    assert_true(inside_thread_runs());
     hmreg_mr_put(mr);
-    test_wait_until(!reaper_runs() && !reapers());
+    test_wait_until(!inside_thread_runs() && !reapers());
     munmap(memory, 2 * fixture_page());
 }
 
@@ -378,7 +375,7 @@ TEST(thread__cached_region__stays)
     open_served(1000000);
     fixture_key(memory, 10);
     usleep(50000);
-    assert_true(reaper_runs());
+    assert_true(inside_thread_runs());
     assert_int_equal(reapers(), 1);
     munmap(memory, fixture_page());
 }
@@ -432,14 +429,14 @@ static void flush_inside(uint64_t key)
 {
     if (atomic_exchange(&flushed, true))
         return;
-    reaper_rest();
+    inside_thread_rest();
 }
 
 TEST(rest__on_the_reapers_thread__does_nothing)
 {
     char *memory = fixture_map(1);
 
-    open_served(REAPER_IDLE_NS);
+    open_served(INSIDE_IDLE_NS);
     atomic_store(&flushed, false);
     counter.dereg_hook = flush_inside;
     fixture_key(memory, 10);
@@ -464,7 +461,7 @@ TEST(flush__reaper_is_in_another_domains_fabric__does_not_wait)
     char *memory = fixture_map(2);
     struct fixture other;
 
-    open_served(REAPER_IDLE_NS);
+    open_served(INSIDE_IDLE_NS);
     other = (struct fixture){fixture.lib, counter_open_more(fixture.lib, NULL)};
     sem_init(&inside, 0, 0);
     sem_init(&leave, 0, 0);
@@ -476,48 +473,41 @@ TEST(flush__reaper_is_in_another_domains_fabric__does_not_wait)
     counter.dereg_hook = NULL;
     fixture_key_in(&other, memory + fixture_page(), 10);
     assert_ok(hmreg_domain_flush(other.domain));
-    assert_true(reaper_runs());
+    assert_true(inside_thread_runs());
     sem_post(&leave);
     test_wait_until(!atomic_load(&counter.regions));
     assert_ok(hmreg_domain_flush(fixture.domain));
-    assert_false(reaper_runs());
+    assert_false(inside_thread_runs());
     assert_ok(hmreg_domain_close(other.domain));
     munmap(memory, 2 * fixture_page());
 }
 
 /* ---- pauses ------------------------------------------------------------------------------ */
 
-static bool is_due_now(struct reaper_client *client)
+static bool is_due_now(void)
 {
     return true;
 }
 
 static atomic_uint examined;
 
-static bool examine(struct reaper_client *client)
+static bool examine(void)
 {
     atomic_fetch_add(&examined, 1);
     return false;
 }
 
-static bool has_nothing(struct reaper_client *client)
-{
-    return false;
-}
-
 TEST(pause__client_joins_before_the_resume__is_served_after_it)
 {
-    struct reaper_client client = {
-        .is_due = is_due_now, .examine = examine, .reap = has_nothing, .tidy = has_nothing};
+    static const struct inside_client client = {.is_due = is_due_now, .examine = examine};
 
-    reaper_pause(&client);
-    assert_true(reaper_join(&client));
+    assert_true(inside_join(&client, true));
     usleep(10000);
     assert_int_equal(atomic_load(&examined), 0);
-    reaper_resume(&client);
+    inside_resume_client();
     test_wait_until(atomic_load(&examined));
-    reaper_leave(&client);
-    assert_false(reaper_runs());
+    inside_leave();
+    assert_false(inside_thread_runs());
 }
 
 /* ---- no thread can be started ------------------------------------------------------------ */
@@ -550,7 +540,7 @@ TEST(get__no_thread_can_be_started__cached_and_freed_by_calls)
     atomic_store(&failing, 1000);
     for (int i = 0; i < 3; i++) {
         fixture_key(memory, 10);
-        assert_false(reaper_runs());
+        assert_false(inside_thread_runs());
         assert_int_equal(fixture_stats().regions, 1);
         assert_ok(hmreg_invalidate(fixture.lib, memory, 10));
     }
@@ -559,9 +549,9 @@ TEST(get__no_thread_can_be_started__cached_and_freed_by_calls)
     assert_true(atomic_load(&failing) >= 1000 - 2); /* it does not try each time */
     assert_int_equal(count_logged("stay registered until the next call"), 1);
     atomic_store(&failing, 0);
-    fixture.domain->caches->retry_at = 1; /* some time later */
+    inside_may_retry(fixture.domain);
     fixture_key(memory, 10);
-    assert_true(reaper_runs());
+    assert_true(inside_thread_runs());
     assert_ok(hmreg_invalidate(fixture.lib, memory, 2 * fixture_page()));
     test_wait_until(!atomic_load(&counter.regions));
     fixture_close();
@@ -573,10 +563,10 @@ TEST(get__no_thread_can_be_started_any_more__freed_by_calls)
 {
     char *memory = fixture_map(2);
 
-    open_served(REAPER_IDLE_NS);
+    open_served(INSIDE_IDLE_NS);
     fixture_key(memory, 10);
     assert_ok(hmreg_domain_flush(fixture.domain));
-    assert_false(reaper_runs());
+    assert_false(inside_thread_runs());
     atomic_store(&failing, 1000);
     fixture_key(memory, 10);
     assert_ok(hmreg_invalidate(fixture.lib, memory, 10));

@@ -5,11 +5,10 @@
  */
 #define FAILING_MALLOC
 #include "tests/support/cache_fixture.h"
+#include "tests/support/fabric_exit.h"
 #include "tests/support/failing_allocation.h"
+#include "tests/support/inside.h"
 #include "tests/support/vendors.h"
-
-#include "core/cache/cache_set.h"
-#include "core/mr/region.h"
 
 #include <hmreg/group.h>
 #include <hmreg/job.h>
@@ -189,7 +188,7 @@ TEST(lost__marked_and_not_settled__no_hit)
     begin();
     held = got(lost, 0);
     hmreg_mr_put(got(lost, 0));
-    lost_mark(lost, "gone");
+    inside_mark_lost(lost, "gone");
     assert_fails(get(lost, 0, &mr), -ENODEV, "gone");
     hmreg_mr_put(held);
     assert_ok(hmreg_domain_lost(lost, "again"));
@@ -238,12 +237,12 @@ TEST(lost__query_and_stats__say_so)
     begin();
     assert_ok(hmreg_domain_query(lost, &info));
     assert_string_equal(info.lost, "");
-    assert_int_equal(lost->caches->shown->lost, 0);
+    assert_int_equal(inside_shows_lost(lost), 0);
     assert_ok(hmreg_domain_lost(lost, "port 1 is down"));
     assert_ok(hmreg_domain_query(lost, &info));
     assert_string_equal(info.lost, "port 1 is down");
-    assert_int_equal(lost->caches->shown->lost, 1);
-    assert_int_equal(alive->caches->shown->lost, 0);
+    assert_int_equal(inside_shows_lost(lost), 1);
+    assert_int_equal(inside_shows_lost(alive), 0);
 }
 
 TEST(lost__forked_child__eperm)
@@ -346,8 +345,8 @@ TEST(lost__deregistration_hangs__nobody_waits)
     assert_ok(hmreg_domain_flush(lost));
     hmreg_mr_put(got(alive, 0));
     assert_ok(hmreg_mr_close(registered(alive, 1)));
-    assert_int_equal(undone_left(lost), 3);
-    assert_fails(hmreg_domain_close(lost), -EBUSY, "it does not answer");
+    assert_fails(hmreg_domain_close(lost), -EBUSY,
+                 "the domain is lost (it does not answer), and 3 of its registrations");
     assert_fails(hmreg_domain_close(lost), -EBUSY, "has not returned");
     sem_post(&let_go);
     close_lost();
@@ -383,8 +382,7 @@ TEST(lost__no_thread__kept_until_one_starts)
     atomic_store(&start_fails, true);
     assert_ok(hmreg_domain_lost(lost, "gone"));
     assert_ok(hmreg_mr_close(explicit));
-    assert_int_equal(undone_left(lost), 1);
-    assert_fails(hmreg_domain_close(lost), -EBUSY, "1 of its registrations");
+    assert_fails(hmreg_domain_close(lost), -EBUSY, ", and 1 of its registrations");
     assert_int_equal(counter.regions, 1);
     atomic_store(&start_fails, false);
     close_lost();
@@ -515,10 +513,10 @@ TEST(lost__marked_and_another_has_no_room__its_regions_stay)
     struct hmreg_mr *mr = NULL;
 
     begin();
-    strcpy(lost->caps.nic, "nic0"); /* so that its regions would be of use */
-    strcpy(alive->caps.nic, "nic0");
+    inside_set_names(lost, NULL, "nic0"); /* so that its regions would be of use */
+    inside_set_names(alive, NULL, "nic0");
     hmreg_mr_put(got(lost, 0));
-    lost_mark(lost, "gone");
+    inside_mark_lost(lost, "gone");
     counter.room = 1;
     assert_int_equal(get(alive, 2, &mr), -ENOMEM);
     counter.room = 0;
@@ -685,45 +683,20 @@ TEST(lost__loopbacks_objects__no_new_ones)
 
 /* ---- exit ------------------------------------------------------------------------------- */
 
-static atomic_bool exits, exit_waits, fabric_is_down;
-
-int __real_nanosleep(const struct timespec *time, struct timespec *left);
-int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
-
-/* The library's exit handler waits for the domain's thread. */
-int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
+/* The domain's thread has time to go on. */
+static void give_time(void)
 {
-    if (atomic_load(&exits))
-        atomic_store(&exit_waits, true);
-    return __real_nanosleep(time, left);
-}
-
-/* As a fabric's own. The domain's thread has time to go on. */
-static void __attribute__((destructor)) shut_fabric_down(void)
-{
-    if (!atomic_load(&exits))
-        return;
-    atomic_store(&fabric_is_down, true);
     usleep(20000);
 }
 
 static void call_fabric(uint64_t key)
 {
-    if (atomic_load(&fabric_is_down))
-        _exit(9);
     sem_post(&entered);
-    while (!atomic_load(&exit_waits) && !atomic_load(&fabric_is_down))
-        sched_yield();
-    usleep(1000);
+    call_exiting_fabric();
 }
 
-/* LeakSanitizer's, if present. */
-void __lsan_disable(void) __attribute__((weak));
-
-static void exit_with_much_to_end(void)
+static void lose_much(void)
 {
-    if (__lsan_disable) /* the exit leaves them registered */
-        __lsan_disable();
     begin();
     for (unsigned i = 0; i < PAGES; i++)
         hmreg_mr_put(got(lost, i));
@@ -731,45 +704,30 @@ static void exit_with_much_to_end(void)
     assert_ok(hmreg_domain_lost(lost, "gone"));
     while (sem_wait(&entered))
         ;
-    atomic_store(&exits, true);
-    exit(0);
+    fabric_has_time = give_time;
+    atomic_store(&fabric_exits, true);
 }
 
 TEST(exit__much_is_to_be_ended__the_fabric_is_not_called_after_its_end)
 {
-    pid_t child;
-
     test_forks_with_threads();
-    fflush(NULL);
-    child = fork();
-    if (!child)
-        exit_with_much_to_end();
-    test_await(child);
+    exit_in_child(lose_much);
 }
 
-static void exit_while_it_hangs(void)
+static void lose_while_it_hangs(void)
 {
-    if (__lsan_disable)
-        __lsan_disable();
     begin();
     hmreg_mr_put(got(lost, 0));
     atomic_store(&counter.dereg_hook, hang);
     assert_ok(hmreg_domain_lost(lost, "gone"));
     while (sem_wait(&entered))
         ;
-    exit(0);
 }
 
 TEST(exit__deregistration_never_returns__the_process_ends)
 {
-    pid_t child;
-
     test_forks_with_threads();
-    fflush(NULL);
-    child = fork();
-    if (!child)
-        exit_while_it_hangs();
-    test_await(child);
+    exit_in_child(lose_while_it_hangs);
 }
 
 TEST_MAIN()

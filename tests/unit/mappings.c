@@ -2,18 +2,22 @@
  *
  * The mappings that the library adds to a program, which the kernel limits (vm.max_map_count):
  * hooks split none of libc's, pages that are wiped at fork share one, and a domain has few.
- * differential_memory checks the sum, under every monitor; here are its parts.
+ * differential_memory checks the sum, under every monitor; here are its parts. And which of the
+ * program's own mappings the library keeps in mind: watched ones without a region, and the
+ * linker's.
  */
-#include "tests/support/test.h"
 
-#include "core/base/error.h"
-#include "core/base/process.h"
-#include "core/monitor/memhooks/hook_state.h"
+/* Whose mappings these are, when hooks are first placed, and what is watched, no call shows. */
 #include "core/base/maps.h"
+#include "core/base/process.h"
+#include "core/monitor/memhooks/hook_call.h"
+#include "core/monitor/memhooks/hook_state.h"
 #include "core/monitor/memhooks/memhooks.h"
 #include "core/monitor/userfaultfd/uffd.h"
 #include "core/monitor/userfaultfd/userfault.h"
+#include "core/monitor/userfaultfd/watched.h"
 #include "tests/support/code_filters.h"
+#include "tests/support/test.h"
 
 #include <hmreg/loopback.h>
 
@@ -254,6 +258,128 @@ TEST(userfaultfd__rests__neighbours_without_a_page_become_one_when_alike)
     assert_true(are_one(two, page));
     userfault_close(userfault, &client);
     munmap(three, 3 * page);
+}
+
+/* ---- what stays watched without a region --------------------------------------------------- */
+
+/* Pages between two that cannot be accessed, so that no mapping becomes one with theirs. */
+static char *map(size_t pages)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *made = mmap(NULL, (pages + 2) * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    assert_true(made != MAP_FAILED);
+    assert_int_equal(mprotect(made + page, pages * page, PROT_READ | PROT_WRITE), 0);
+    memset(made + page, 'm', pages * page);
+    return made + page;
+}
+
+static bool pending; /* a get of everything, which needs its range until it is refused */
+
+static bool needed_if_pending(void *arg, uint64_t start, uint64_t end)
+{
+    return pending;
+}
+
+/* A watched page, next to a get over a hole that was refused while it was pending: its range is
+ * unwatched later, by any unwatch, here of `other`. */
+struct refusal {
+    struct watching watching;
+    struct owned_fd file;
+    char *memory, *other;
+    uint64_t page, at;
+};
+
+static void refuse(struct refusal *refusal)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    int rc = uffd_open(true, &refusal->file);
+
+    if (rc == -EPERM || rc == -ENOSYS)
+        test_skip("%s", hmreg_last_error()->text);
+    assert_ok(rc);
+    refusal->page = page;
+    refusal->memory = map(8);
+    refusal->other = map(1);
+    refusal->at = (uintptr_t)refusal->memory;
+    assert_int_equal(munmap(refusal->memory + 4 * page, page), 0);
+    watching_open(&refusal->watching, refusal->file.fd, needed_if_pending, NULL);
+    assert_true(watching_add(&refusal->watching, refusal->at, refusal->at + page));
+    pending = true;
+    assert_false(watching_add(&refusal->watching, refusal->at, refusal->at + 8 * page));
+    watching_leave(&refusal->watching, refusal->at, refusal->at + page, false);
+}
+
+static void leave_other(struct refusal *refusal)
+{
+    uint64_t at = (uintptr_t)refusal->other;
+
+    watching_leave(&refusal->watching, at, at + refusal->page, true);
+}
+
+static void end_refusal(struct refusal *refusal)
+{
+    watching_close(&refusal->watching);
+    owned_fd_close(&refusal->file);
+    munmap(refusal->memory, 8 * refusal->page);
+    munmap(refusal->other, refusal->page);
+}
+
+/* The first unwatch after a refusal may happen while the refused get is still pending. */
+TEST(refused__and_pending_while_another_is_left__left_by_the_next)
+{
+    struct refusal refusal;
+
+    refuse(&refusal);
+    leave_other(&refusal);
+    assert_int_equal(uffd_ask_watched(refusal.file.fd, refusal.at, refusal.page), 0);
+    pending = false;
+    leave_other(&refusal);
+    assert_int_equal(uffd_ask_watched(refusal.file.fd, refusal.at, refusal.page), -ENOENT);
+    end_refusal(&refusal);
+}
+
+/* Many refusals, and no region ends, which would check their memory. */
+TEST(refused__more_than_are_remembered__left_by_the_next)
+{
+    struct refusal refusal;
+    uint64_t hole;
+
+    refuse(&refusal);
+    assert_int_equal(uffd_ask_watched(refusal.file.fd, refusal.at, refusal.page), 0);
+    pending = false;
+    hole = refusal.at + 4 * refusal.page;
+    for (int i = 0; i <= WATCHING_REFUSED; i++)
+        assert_false(watching_add(&refusal.watching, hole, hole + refusal.page));
+    leave_other(&refusal);
+    assert_int_equal(uffd_ask_watched(refusal.file.fd, refusal.at, refusal.page), -ENOENT);
+    end_refusal(&refusal);
+}
+
+/* ---- what the linker maps ------------------------------------------------------------------ */
+
+/* The linker maps a file, fails, and maps another one at the same address while a look forgets the
+ * first. */
+TEST(linker_maps__where_it_did_before__another_note)
+{
+    struct hook_call call = {.number = SYS_mmap};
+    uint64_t first, second;
+
+    open_hooks();
+    call.args[0] = (uintptr_t)map(1);
+    call.args[1] = (uint64_t)sysconf(_SC_PAGESIZE);
+    call.args[2] = PROT_READ | PROT_EXEC;
+    call.args[3] = MAP_PRIVATE | MAP_FIXED | MAP_DENYWRITE;
+    hook_call(&call);
+    first = hook_call_linker_mapped();
+    hook_call(&call);
+    second = hook_call_linker_mapped();
+    hook_call_forget_mapped(first);
+    assert_int_equal(hook_call_linker_mapped(), second);
+    assert_int_equal(HOOK_CALL_ADDRESS(second), call.args[0]);
+    hook_call_forget_mapped(second);
+    assert_int_equal(hook_call_linker_mapped(), 0);
+    memhooks_close();
 }
 
 /* Cases that need to be the first in the process come first. */

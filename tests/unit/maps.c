@@ -4,6 +4,9 @@
  * the same of both. The test interposes open(), and ioctl() of what that returned; and what a walk
  * asks about files: memfd_create(), fstat() and stat().
  */
+
+/* What a walk over mappings finds, by each way of asking: calls tell only whether a range is well.
+ */
 #include "core/base/maps.h"
 
 #include "tests/support/test.h"

@@ -5,9 +5,9 @@
 #ifndef HMREG_TESTS_UNIT_MEMBER_FIXTURE_H
 #define HMREG_TESTS_UNIT_MEMBER_FIXTURE_H
 
+#include "tests/support/nics.h"
 #include "tests/support/queries.h"
 #include "tests/support/vendors.h"
-#include "tests/unit/nics.h"
 
 #include <hmreg/lost.h>
 

@@ -7,12 +7,8 @@
 #include "tests/support/cache_fixture.h"
 #include "tests/support/code_filters.h"
 #include "tests/support/hook_holder.h"
+#include "tests/support/inside.h"
 #include "tests/support/steps.h"
-
-#include "core/cache/cache_set.h"
-#include "core/context/context.h"
-#include "core/monitor/memhooks/hook_stubs.h"
-#include "core/monitor/memhooks/memhooks.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -429,9 +425,9 @@ TEST(munmap__in_a_handler_that_interrupts_the_library__no_deadlock_and_known)
     fixture_open_hooked();
     assert_int_equal(fixture_key(inner.memory, 10), 1);
     sigaction(SIGUSR1, &action, &before);
-    pthread_mutex_lock(&fixture.domain->caches->pool.lock);
+    pthread_mutex_lock(inside_lock(fixture.domain));
     raise(SIGUSR1);
-    pthread_mutex_unlock(&fixture.domain->caches->pool.lock);
+    pthread_mutex_unlock(inside_lock(fixture.domain));
     sigaction(SIGUSR1, &before, NULL);
     fixture_map_again(inner.memory, fixture_page());
     assert_int_equal(fixture_key(inner.memory, 10), 2);
@@ -466,19 +462,10 @@ TEST(vfork__child_unmaps__parent_is_notified)
 
 /* ---- forks ------------------------------------------------------------------------------ */
 
-static int childs_part(char *memory)
+static void open_after_a_large_free(void)
 {
-    munmap(memory, fixture_page());
     free(malloc(64 << 20));
     fixture_open_hooked();
-    memory = fixture_map(1);
-    if (fixture_key(memory, 10) != 1 || fixture_key(memory, 10) != 1)
-        return 2;
-    munmap(memory, fixture_page());
-    if (fixture_stats().invalidations != 1)
-        return 3;
-    fixture_close();
-    return 0;
 }
 
 TEST(fork__while_a_thread_is_in_a_hook__child_does_not_hang)
@@ -493,7 +480,7 @@ TEST(fork__while_a_thread_is_in_a_hook__child_does_not_hang)
     fixture_key(held, 10);
     fixture_key(other, 10);
     hook_holder_start(&holder, held);
-    test_in_child(childs_part(other));
+    test_in_child(fixture_in_child(open_after_a_large_free, other));
     hook_holder_go_on(&holder);
     hook_holder_end(&holder);
     assert_int_equal(fixture_key(other, 10), 2);
@@ -511,7 +498,7 @@ TEST(fork__child_has_none_of_the_parents_hooks)
     child = fork();
     if (child == 0) {
         munmap(memory, fixture_page());
-        _exit(memhooks_calls() != 0);
+        _exit(inside_hook_calls() != 0);
     }
     test_await(child);
     assert_int_equal(calls(), 0);
@@ -551,13 +538,13 @@ TEST(close__after_a_jump_out_of_a_hook__waits_for_it_once)
     hook_inside = jump_out;
     if (!sigsetjmp(before_unmap, 1))
         munmap(memory, fixture_page());
-    assert_int_equal(atomic_load(&hook_state_get()->inside), 1);
+    assert_int_equal(atomic_load(inside_hooks()), 1);
     first = sleeps_of_a_close();
     fixture_open_hooked_in(&fixture);
     fixture_key(memory, 10);
     second = sleeps_of_a_close();
     print_message("%ld sleeps in the first close, %ld in the second\n", first, second);
-    atomic_store(&hook_state_get()->inside, 0); /* for the other cases */
+    atomic_store(inside_hooks(), 0); /* for the other cases */
     assert_in_range(second, 0, 100);
     munmap(memory, fixture_page());
 }

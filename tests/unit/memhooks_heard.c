@@ -3,7 +3,6 @@
  * Changes that only hooks in libc's code report, because the kernel's events do not, or not on
  * every kernel. memhooks.c tests what hooks preserve.
  */
-#include "core/monitor/memhooks/hook_call.h"
 #include "tests/support/cache_fixture.h"
 #include "tests/support/code_filters.h"
 
@@ -134,30 +133,6 @@ TEST(mremap__over_it__registered_anew)
                      memory);
     assert_int_equal(fixture_key(memory + page, page), 2);
     munmap(memory, 2 * page);
-}
-
-/* The linker maps a file, fails, and maps another one at the same address while a look forgets the
- * first. */
-TEST(linker_maps__where_it_did_before__another_note)
-{
-    struct hook_call call = {.number = SYS_mmap};
-    uint64_t first, second;
-
-    fixture_open_hooked();
-    call.args[0] = (uintptr_t)fixture_map(1);
-    call.args[1] = fixture_page();
-    call.args[2] = PROT_READ | PROT_EXEC;
-    call.args[3] = MAP_PRIVATE | MAP_FIXED | MAP_DENYWRITE;
-    hook_call(&call);
-    first = hook_call_linker_mapped();
-    hook_call(&call);
-    second = hook_call_linker_mapped();
-    hook_call_forget_mapped(first);
-    assert_int_equal(hook_call_linker_mapped(), second);
-    assert_int_equal(HOOK_CALL_ADDRESS(second), call.args[0]);
-    hook_call_forget_mapped(second);
-    assert_int_equal(hook_call_linker_mapped(), 0);
-    fixture_close();
 }
 
 TEST_MAIN()

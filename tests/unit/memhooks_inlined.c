@@ -5,11 +5,8 @@
  * its own.
  */
 #include "tests/support/cache_fixture.h"
+#include "tests/support/inside.h"
 #include "tests/support/queries.h"
-
-#include "core/monitor/memhooks/own_calls.h"
-#include "core/patch/inlined.h"
-#include "core/patch/modules.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -24,6 +21,9 @@ static size_t searched;    /* bytes */
 static unsigned adjoining; /* ranges that begin where the one before ends, or in its last bytes */
 static const uint8_t *last_end;
 static void (*on_search)(void);
+
+struct inlined_call;
+struct module_text;
 
 bool __real_inlined_next(const uint8_t *start, const uint8_t *end, struct inlined_call *out);
 bool __wrap_inlined_next(const uint8_t *start, const uint8_t *end, struct inlined_call *out);
@@ -534,12 +534,7 @@ enum { ROOM = 600 }; /* several blocks */
 
 static const char *found_in(const uint8_t *code, size_t size, size_t *at)
 {
-    struct inlined_call call = {NULL, NULL};
-
-    if (!__real_inlined_next(code, code + size, &call))
-        return NULL;
-    *at = (size_t)(call.at - code);
-    return call.name;
+    return inside_inlined(code, size, at);
 }
 
 /* The name of the call that is found where `form` lies anywhere in other code, the same at each

@@ -5,9 +5,11 @@
  */
 #include "tests/support/cache_fixture.h"
 #include "tests/support/hook_holder.h"
+#include "tests/support/inside.h"
+#include "tests/support/walks.h"
 
-#include "core/base/maps.h"
-#include "core/cache/cache_set.h"
+/* What hooks count while a call is under way, and their table of calls when it is full: no call of
+ * the library returns in between. */
 #include "core/monitor/memhooks/hook_arch.h"
 #include "core/monitor/memhooks/memhooks.h"
 
@@ -233,17 +235,6 @@ TEST(get__of_other_memory_after_a_notice__not_cached)
 
 /* ---- what a miss asks ------------------------------------------------------------------- */
 
-static unsigned walks; /* of the process's mappings */
-
-void __real_maps_begin(struct maps *maps, const struct owned_fd *kept);
-void __wrap_maps_begin(struct maps *maps, const struct owned_fd *kept);
-
-void __wrap_maps_begin(struct maps *maps, const struct owned_fd *kept)
-{
-    walks++;
-    __real_maps_begin(maps, kept);
-}
-
 static unsigned walks_of_a_miss(struct hmreg_domain *domain, unsigned number)
 {
     struct hmreg_mr *mr;
@@ -290,15 +281,13 @@ TEST(get_attr__misses_where_the_fabric_pins__kernel_asked_only_where_it_must_be)
 
     open_known();
     domain = counter_open_allocated(known.fixture.lib);
-    domain->caps.pins = true;
-    domain->caps.orderings = domain->caps.on_demand = UINT32_MAX;
-    domain->caps.iova = true;
-    domain->caps.mr_mode |= HMREG_MR_VIRT_ADDR;
+    inside_set_pinning(domain, true);
+    inside_set_options(domain);
     assert_int_equal(walks_of_a_miss(domain, 1), 1);
     assert_int_equal(walks_with(domain, 2, (struct hmreg_mr_attr){0}), 0);
     assert_int_equal(
         walks_with(domain, 2, (struct hmreg_mr_attr){.ordering = HMREG_ORDERING_STRICT}), 0);
-    atomic_store(&known.fixture.lib->runtimes.vendors, true); /* is asked; the kernel is not */
+    inside_ask_vendors(known.fixture.lib); /* are asked; the kernel is not */
     assert_int_equal(walks_with(domain, 3, (struct hmreg_mr_attr){0}), 0);
     assert_int_equal(walks_with(domain, 2, (struct hmreg_mr_attr){.set_iova = 1}), 0);
     assert_int_equal(walks_with(domain, 2, (struct hmreg_mr_attr){.on_demand = HMREG_CHOICE_ON}),
@@ -314,7 +303,7 @@ TEST(get__no_room_for_what_cannot_be_accessed__evicts_nothing)
 
     open_known();
     domain = counter_open_allocated(known.fixture.lib);
-    domain->caps.pins = true;
+    inside_set_pinning(domain, true);
     walks_with(domain, 1, (struct hmreg_mr_attr){0});
     counter.room = counter.regions;
     assert_int_equal(mprotect(page_of(2), fixture_page(), PROT_NONE), 0);
@@ -330,34 +319,28 @@ TEST(get__no_room_for_what_cannot_be_accessed__evicts_nothing)
 /* How often the thread knows this mapping of two pages. */
 static int times_known(const char *memory)
 {
-    const struct thread_cache *tcache =
-        atomic_load(&known.fixture.domain->caches->pool.thread_caches.first);
     uint64_t start = (uint64_t)(uintptr_t)memory;
-    int times = 0;
 
-    for (int i = 0; i < MAPPED_KNOWN; i++)
-        times +=
-            tcache->mapped[i].start == start && tcache->mapped[i].end == start + 2 * fixture_page();
-    return times;
+    return (int)inside_mapped(known.fixture.domain, start, start + 2 * fixture_page());
 }
 
 TEST(get__in_one_mapping_more_than_a_thread_knows__replaces_the_oldest)
 {
-    char *memory[MAPPED_KNOWN + 2];
+    char *memory[INSIDE_MAPPED + 2];
 
-    for (int i = 0; i < MAPPED_KNOWN + 2; i++)
+    for (int i = 0; i < INSIDE_MAPPED + 2; i++)
         memory[i] = fixture_map(2);
     open_known();
-    for (int i = 0; i <= MAPPED_KNOWN; i++)
+    for (int i = 0; i <= INSIDE_MAPPED; i++)
         fixture_key_in(&known.fixture, memory[i], fixture_page());
-    for (int i = 0; i <= MAPPED_KNOWN; i++)
+    for (int i = 0; i <= INSIDE_MAPPED; i++)
         assert_int_equal(times_known(memory[i]), i > 0);
-    munmap(memory[MAPPED_KNOWN + 1], 2 * fixture_page());
+    munmap(memory[INSIDE_MAPPED + 1], 2 * fixture_page());
     fixture_key_in(&known.fixture, memory[3] + fixture_page(), fixture_page()); /* asks again */
-    for (int i = 0; i <= MAPPED_KNOWN; i++)
+    for (int i = 0; i <= INSIDE_MAPPED; i++)
         assert_int_equal(times_known(memory[i]), i > 0);
     test_finish();
-    for (int i = 0; i <= MAPPED_KNOWN; i++)
+    for (int i = 0; i <= INSIDE_MAPPED; i++)
         munmap(memory[i], 2 * fixture_page());
 }
 
@@ -713,12 +696,12 @@ TEST(get__miss_where_the_list_is_read__pages_populated_or_left_to_the_fabric)
 {
     struct hmreg_domain *domain;
 
-    maps_read_only();
+    inside_read_list_as_text();
     open_known();
     if (madvise(page_of(0), fixture_page(), MADV_POPULATE_READ))
         test_skip("this kernel does not populate memory (MADV_POPULATE_READ)");
     domain = counter_open_allocated(known.fixture.lib);
-    domain->caps.pins = true;
+    inside_set_pinning(domain, true);
     map_file(7);
     assert_ok(get_page(domain, 1, 1, HMREG_SEND));
     assert_int_equal(walks, 1);
@@ -743,7 +726,7 @@ TEST(get__miss_where_the_list_is_read__pages_populated_or_left_to_the_fabric)
     assert_int_equal(mprotect(page_of(6), fixture_page(), PROT_NONE), 0);
     assert_fails(get_page(domain, 6, 1, HMREG_SEND), -EFAULT, "not mapped for reading");
     assert_int_equal(mprotect(page_of(6), fixture_page(), PROT_READ), 0);
-    domain->caps.pins = false; /* such a fabric's memory is not populated */
+    inside_set_pinning(domain, false); /* such a fabric's memory is not populated */
     assert_ok(get_page(domain, 6, 1, HMREG_SEND));
     assert_int_equal(walks, 1);
     assert_ok(hmreg_domain_close(domain));

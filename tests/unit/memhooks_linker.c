@@ -10,11 +10,10 @@
  * unit_memhooks_linker_audited runs this program below an LD_AUDIT library.
  */
 #include "tests/support/cache_fixture.h"
+#include "tests/support/inside.h"
 #include "tests/support/linker_stops.h"
 #include "tests/support/loads.h"
 #include "tests/support/queries.h"
-
-#include "core/monitor/memhooks/memhooks.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -146,14 +145,14 @@ static bool must_be_uncached(void)
     if (!run.stops || atomic_load(&run.stops->thread) != gettid() || !linker_is_busy())
         return false;
     return active() == HMREG_MONITOR_DEFAULT ||
-           (active() == HMREG_MONITOR_MEMHOOKS && memhooks_loads() != run.loads_seen);
+           (active() == HMREG_MONITOR_MEMHOOKS && inside_hook_loads() != run.loads_seen);
 }
 
 static uint64_t get(unsigned page)
 {
     unsigned floor = atomic_load(&run.floors[page]);
     unsigned held = run.stops ? atomic_load(&run.stops->held) : 0;
-    uint64_t loads = memhooks_loads(), key;
+    uint64_t loads = inside_hook_loads(), key;
     bool uncached = must_be_uncached();
     struct hmreg_mr *mr;
 

@@ -5,7 +5,6 @@
  * dlclose(3) unmaps past libc, and the end of the program with everything open.
  */
 #include "tests/support/cache_fixture.h"
-#include "core/monitor/memhooks/hook_sites.h"
 #include "tests/support/plugin.h"
 
 #include <dlfcn.h>
@@ -278,6 +277,8 @@ TEST(dlclose__of_a_library_whose_memory_is_cached__registered_anew)
 
 static void (*once_found)(void); /* what happens once, when the sites have been found */
 static const struct plugin *other;
+
+struct hook_sites;
 
 int __real_hook_sites_find(struct hook_sites *out);
 int __wrap_hook_sites_find(struct hook_sites *out);

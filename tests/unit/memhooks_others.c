@@ -4,10 +4,8 @@
  * tests that writes its jumps over the same bytes. Loaded before hmreg is opened, after it, and
  * still there when it is closed. Their changes of libc stay, so each test has a process of its own.
  */
-#include "core/context/context.h"
-#include "core/monitor/memhooks/hook_arch.h"
-#include "core/monitor/memhooks/hook_state.h"
 #include "tests/support/cache_fixture.h"
+#include "tests/support/inside.h"
 #include "tests/support/patch.h"
 
 #include <dlfcn.h>
@@ -77,10 +75,7 @@ static void opened(void)
 
 static void closed(void)
 {
-    struct hook_state *hooks = hook_state_get();
-    uint64_t ended = atomic_load(&hooks->ended);
-
-    assert_true(ended <= atomic_load(&hooks->begun));
+    assert_true(inside_counts_agree());
     assert_true(hmreg_domain_close(fixture.domain) == 0);
     assert_true(hmreg_close(fixture.lib) == 0);
 }
@@ -275,15 +270,14 @@ static void check_told(const char *memory)
 {
     struct hmreg_monitor_info info = {.size = sizeof(info)};
     struct hmreg_explanation explanation = {.size = sizeof(explanation)};
-    const struct stats_header *header = &fixture.lib->stats_page.page->header;
     struct hmreg_mr *mr = fixture_get(memory, 10);
 
     assert_true(hmreg_monitor_query(fixture.lib, &info) == 0);
     assert_true(info.active == HMREG_MONITOR_DISABLED && strstr(info.why, "munmap()"));
     assert_true(hmreg_mr_explain(mr, &explanation) == 0);
     assert_true(strcmp(explanation.uncached_why, info.why) == 0);
-    assert_true(header->monitor == HMREG_MONITOR_DISABLED);
-    assert_true(strcmp(header->monitor_why, info.why) == 0);
+    assert_true(inside_shown_monitor(fixture.lib) == HMREG_MONITOR_DISABLED);
+    assert_true(strcmp(inside_shown_why(fixture.lib), info.why) == 0);
     hmreg_mr_put(mr);
 }
 
@@ -331,13 +325,13 @@ static void change_last_byte(const char *file)
     opened_first();
     while (at && code[at] == before[at])
         at--;
-    at += 1 - CODE_BRANCH;
-    at -= at % SYSCALL_STEP;
+    at += 1 - PATCH_BRANCH;
+    at -= at % PATCH_STEP;
     assert_true(at < sizeof(before));
     assert_true(fixture_key(fixture_map(1), 10) == 1);
     assert_true(fixture_stats().uncached == 0);
     memcpy(bytes, code + at, sizeof(bytes));
-    bytes[CODE_BRANCH - 1] ^= 0x40;
+    bytes[PATCH_BRANCH - 1] ^= 0x40;
     if (!patch_bytes((void *)(uintptr_t)(code + at), bytes))
         _exit(ABSENT);
     fixture_key(fixture_map(1), 10);
@@ -354,7 +348,7 @@ static void change_their_last_byte(const char *file)
     assert_true(fixture_key(fixture_map(1), 10) == 1);
     assert_true(fixture_stats().uncached == 0);
     memcpy(bytes, (void *)munmap, sizeof(bytes));
-    bytes[CODE_BRANCH - 1] ^= 0x40;
+    bytes[PATCH_BRANCH - 1] ^= 0x40;
     if (!patch_bytes((void *)munmap, bytes))
         _exit(ABSENT);
     fixture_key(fixture_map(1), 10);

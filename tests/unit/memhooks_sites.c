@@ -6,6 +6,7 @@
  */
 #include "tests/support/test.h"
 
+/* The sites themselves, which are compared with all of libc's code. */
 #include "core/monitor/memhooks/hook_arch.h"
 #include "core/monitor/memhooks/hook_sites.h"
 #include "core/patch/stub.h"

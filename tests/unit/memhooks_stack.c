@@ -5,9 +5,7 @@
  * that it can have on a page.
  */
 #include "tests/support/cache_fixture.h"
-
-#include "core/monitor/memhooks/hook_arch.h"
-#include "core/monitor/memhooks/memhooks.h"
+#include "tests/support/inside.h"
 
 #include <pthread.h>
 #include <sys/mman.h>
@@ -148,7 +146,6 @@ static int run(enum way way)
     char *stack = fixture_map(STACK_PAGES), *memory = fixture_map(1), *other = fixture_map(GIVEN);
     pthread_attr_t attributes;
     pthread_t thread;
-    uint64_t when;
 
     prepare(way);
     fixture_open_hooked();
@@ -160,9 +157,9 @@ static int run(enum way way)
         pthread_create(&thread, &attributes, at_every_place, stack) || pthread_join(thread, NULL))
         return 2;
     pthread_attr_destroy(&attributes);
-    for (int i = 0; HOOK_COUNTS_CALLS && i < 16; i++)
-        memhooks_is_quiet(&when);
-    return !HOOK_COUNTS_CALLS || memhooks_is_quiet(&when) ? 0 : 3; /* every call has ended */
+    for (int i = 0; INSIDE_COUNTS_CALLS && i < 16; i++)
+        inside_is_quiet();
+    return !INSIDE_COUNTS_CALLS || inside_is_quiet() ? 0 : 3; /* every call has ended */
 }
 
 static void check(enum way way)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * How much memory a process can have, by the files of the kernel in a folder of the test's. */
-#include "core/base/lock_right.h"
-#include "core/base/memory_limit.h"
 
 #include "tests/support/code_filters.h"
+#include "tests/support/inside.h"
 #include "tests/support/test.h"
 #include "tests/tools/tree.h"
 
@@ -17,10 +16,10 @@ static void begin(const char *groups)
 
 static void expect(uint64_t bytes, const char *words)
 {
-    struct memory_limit limit = memory_limit_read(getenv("HMREG_DOCTOR_ROOT"));
+    const char *what;
 
-    assert_int_equal(limit.bytes, bytes);
-    assert_string_equal(limit.what, words);
+    assert_int_equal(inside_memory_limit(getenv("HMREG_DOCTOR_ROOT"), &what), bytes);
+    assert_string_equal(what, words);
 }
 
 static void expect_machines(void)
@@ -40,12 +39,14 @@ TEST(machine__no_groups__its_memory)
 /* 0, or at which step not. */
 static int read_without_sysinfo(void)
 {
-    struct memory_limit limit;
+    const char *what;
 
     if (!code_filter_refuse(SYS_sysinfo, EPERM))
         return 77;
-    limit = memory_limit_read(getenv("HMREG_DOCTOR_ROOT"));
-    return limit.bytes == UINT64_MAX && !strcmp(limit.what, "unknown") ? 0 : 1;
+    return inside_memory_limit(getenv("HMREG_DOCTOR_ROOT"), &what) == UINT64_MAX &&
+                   !strcmp(what, "unknown")
+               ? 0
+               : 1;
 }
 
 TEST(machine__sysinfo_refused__unknown)
@@ -89,7 +90,7 @@ TEST(group__of_a_container__its_mounts_root)
 TEST(lock_right__of_a_user_namespace__exempts_from_nothing)
 {
     test_forks_with_threads();
-    test_in_child_or_skip(unshare(CLONE_NEWUSER) ? 77 : lock_right_exempts(),
+    test_in_child_or_skip(unshare(CLONE_NEWUSER) ? 77 : inside_may_lock(),
                           "no user namespace can be made here");
 }
 

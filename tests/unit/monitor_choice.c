@@ -5,10 +5,9 @@
  */
 #include "tests/support/cache_fixture.h"
 #include "tests/support/code_filters.h"
+#include "tests/support/inside.h"
 #include "tests/support/queries.h"
 #include "tests/support/vendors.h"
-
-#include "core/context/context.h"
 
 #include <pthread.h>
 #include <sys/mman.h>
@@ -54,8 +53,7 @@ static enum hmreg_monitor active(void)
     assert_ok(hmreg_monitor_query(fixture.lib, &info));
     assert_int_equal(info.asked, HMREG_MONITOR_DEFAULT);
     assert_true(is_best(&info));
-    assert_non_null(fixture.lib->stats_page.page);
-    assert_int_equal(fixture.lib->stats_page.page->header.monitor, info.active);
+    assert_int_equal(inside_shown_monitor(fixture.lib), info.active);
     return info.active;
 }
 
@@ -316,11 +314,11 @@ TEST(shortage__the_kernel_answers_again__over)
 
     open_default();
     fixture_key(memory, 10);
-    assert_false(monitor_is_short(fixture.lib->monitor));
-    monitor_asked(fixture.lib->monitor, -ENOMEM);
-    assert_true(monitor_is_short(fixture.lib->monitor));
-    monitor_asked(fixture.lib->monitor, 0);
-    assert_false(monitor_is_short(fixture.lib->monitor));
+    assert_false(inside_is_short(fixture.lib));
+    inside_answered(fixture.lib, -ENOMEM);
+    assert_true(inside_is_short(fixture.lib));
+    inside_answered(fixture.lib, 0);
+    assert_false(inside_is_short(fixture.lib));
     munmap(memory, fixture_page());
 }
 

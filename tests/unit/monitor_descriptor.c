@@ -5,13 +5,7 @@
  */
 #include "tests/support/cache_fixture.h"
 #include "tests/support/code_filters.h"
-
-#include "core/base/error.h"
-#include "core/base/thread.h"
-#include "core/cache/cache_set.h"
-#include "core/context/domain.h"
-#include "core/monitor/memhooks/hook_sites.h"
-#include "core/monitor/userfaultfd/uffd.h"
+#include "tests/support/inside.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -44,13 +38,13 @@ static void open_trusting(void)
 
 TEST(exact__by_what_the_kernel_says)
 {
-    assert_true(uffd_is_exact(UFFD_FEATURE_EXACT_ADDRESS, "5.14.0-362.el9.x86_64"));
-    assert_true(uffd_is_exact(0, "5.15.0-91-generic"));
-    assert_true(uffd_is_exact(0, "6.1.0"));
-    assert_false(uffd_is_exact(0, "5.14.21"));
-    assert_false(uffd_is_exact(0, "5.4.0"));
-    assert_false(uffd_is_exact(0, "4.20"));
-    assert_false(uffd_is_exact(0, "unknown"));
+    assert_true(inside_uffd_is_exact(UFFD_FEATURE_EXACT_ADDRESS, "5.14.0-362.el9.x86_64"));
+    assert_true(inside_uffd_is_exact(0, "5.15.0-91-generic"));
+    assert_true(inside_uffd_is_exact(0, "6.1.0"));
+    assert_false(inside_uffd_is_exact(0, "5.14.21"));
+    assert_false(inside_uffd_is_exact(0, "5.4.0"));
+    assert_false(inside_uffd_is_exact(0, "4.20"));
+    assert_false(inside_uffd_is_exact(0, "unknown"));
 }
 
 #define OPENED 100 /* an exit status, and no error */
@@ -64,18 +58,18 @@ static bool has_file(void)
     return fd >= 0;
 }
 
-/* Opens it under a filter, in a child. OPENED, or the result of uffd_open(). */
+/* Opens it under a filter, in a child. OPENED, or an error number. */
 static int open_filtered(uint32_t call, uint32_t file, bool by_name)
 {
     pid_t child = fork();
     int status;
 
     if (child == 0) {
-        struct owned_fd fd;
+        int fd;
 
         if (!code_filter_userfaultfd(call, file))
             _exit(77);
-        _exit(uffd_open(by_name, &fd) ? -hmreg_last_error()->code : OPENED);
+        _exit(inside_uffd_open(by_name, &fd) ? -hmreg_last_error()->code : OPENED);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
@@ -98,12 +92,12 @@ TEST(open__call_refused__by_the_device_file)
 TEST(open__unfiltered__one_descriptor)
 {
     int before = test_count_fds();
-    struct owned_fd fd;
+    int fd;
 
-    if (uffd_open(true, &fd))
+    if (inside_uffd_open(true, &fd))
         test_skip("%s", hmreg_last_error()->text);
     assert_int_equal(test_count_fds(), before + 1);
-    owned_fd_close(&fd);
+    close(fd);
     assert_int_equal(test_count_fds(), before);
 }
 
@@ -126,12 +120,11 @@ TEST(open__both_refused__eperm)
 
 TEST(open__filtered_and_by_name__called)
 {
-    struct owned_fd fd;
-    int rc = uffd_open(true, &fd);
+    int fd;
 
-    if (rc)
+    if (inside_uffd_open(true, &fd))
         test_skip("%s", hmreg_last_error()->text);
-    owned_fd_close(&fd);
+    close(fd);
     assert_int_equal(open_filtered(SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO | EPERM, true), OPENED);
 }
 
@@ -231,6 +224,9 @@ static struct {
     int replaced, by; /* descriptors; 0: none */
     sem_t *until;     /* it waits; NULL: it does not */
 } at_begin;
+
+struct thread_stack;
+struct hook_sites;
 
 bool __real_thread_keep_only(int fd, int other);
 bool __wrap_thread_keep_only(int fd, int other);
@@ -336,7 +332,7 @@ int __wrap_thread_start(pthread_t *out, const struct thread_stack *stack, void *
                         void *arg, const char *what)
 {
     if (start_fails && strstr(what, "to monitor"))
-        return hmreg_fail(start_fails, "the test's failure %s", what);
+        return inside_fail(start_fails, "the test's failure to monitor");
     wait_to_start();
     return __real_thread_start(out, stack, run, arg, what);
 }
@@ -614,11 +610,11 @@ static void change_memory(enum changing changing, char *memory)
 }
 
 /* The program's own userfaultfd has a page. */
-static uint64_t watch_own_page(const struct owned_fd *own)
+static uint64_t watch_own_page(int own)
 {
     uint64_t at = (uintptr_t)fixture_map(1);
 
-    assert_int_equal(uffd_watch(own->fd, at, at + fixture_page()), 0);
+    assert_int_equal(inside_uffd_watch(own, at, at + fixture_page()), 0);
     return at;
 }
 
@@ -640,10 +636,9 @@ static int close_and_change(enum closing closing, enum changing changing, pid_t 
 {
     size_t page = fixture_page();
     char *memory = fixture_map(1), *other = fixture_map(1);
-    struct owned_fd own;
     uint64_t owns;
     pid_t child;
-    int fd;
+    int fd, own;
 
     alarm(TEST_PATIENCE_SECONDS);
     open_trusting();
@@ -651,16 +646,16 @@ static int close_and_change(enum closing closing, enum changing changing, pid_t 
     assert_int_equal(fixture_key(other, page), 2);
     fd = find_userfaultfd();
     child = test_waiting_child(make);
-    assert_ok(uffd_open(true, &own));
-    owns = watch_own_page(&own);
-    close_descriptor(closing, fd, own.fd);
+    assert_ok(inside_uffd_open(true, &own));
+    owns = watch_own_page(own);
+    close_descriptor(closing, fd, own);
     if (changing != BY_MUNMAP_AFTER_CLOSE)
         change_and_check(changing, memory, other);
     fixture_close();
     assert_int_equal(munmap(memory, page), 0);
     assert_int_equal(munmap(other, page), 0);
     if (closing == BY_DUP2)
-        assert_int_equal(uffd_ask_watched(fd, owns, page), 0);
+        assert_int_equal(inside_uffd_ask(fd, owns), 0);
     test_end_child(child);
     return 0;
 }
@@ -718,7 +713,7 @@ static char *make_hole(size_t size)
  * not stop the thread. */
 TEST(close__after_memory_beside_the_monitors_was_watched_and_left__returns)
 {
-    char *memory = make_hole(THREAD_STACK_BYTES + fixture_page());
+    char *memory = make_hole(INSIDE_STACK_BYTES + fixture_page());
     char *first = fixture_map(1), *start, *end, *again;
 
     open_fixture(NULL);
@@ -732,7 +727,7 @@ TEST(close__after_memory_beside_the_monitors_was_watched_and_left__returns)
         test_skip("the kernel has the monitor's own memory elsewhere");
     }
     fixture_key(memory, fixture_page());
-    assert_int_equal(cache_set_flush(fixture.domain->caches), 0); /* the thread stays */
+    assert_int_equal(inside_flush(fixture.domain), 0); /* the thread stays */
     assert_ptr_equal(monitors_own(&again), start);
     assert_ptr_equal(again, end);
     munmap(memory, fixture_page());

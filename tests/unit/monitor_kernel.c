@@ -4,8 +4,7 @@
  * watching for others. For userfaultfd only; monitor.c tests what every monitor must notice.
  */
 #include "tests/support/cache_fixture.h"
-
-#include "core/context/context.h"
+#include "tests/support/inside.h"
 
 #include <limits.h>
 #include <linux/userfaultfd.h>
@@ -101,6 +100,8 @@ static void remove_obstacle(void)
 }
 
 static atomic_uint questions; /* to the kernel, whether it has settled */
+
+struct userfault;
 
 bool __real_userfault_sync(const struct userfault *userfault);
 bool __wrap_userfault_sync(const struct userfault *userfault);
@@ -325,9 +326,9 @@ TEST(get__the_kernel_does_not_settle__served_uncached)
     assert_int_equal(pthread_create(&unmapper, NULL, unmap_it, &unmapping), 0);
     await_obstacle();
     fixture_map_again(second, len);
-    userfault_set_tries(10);
+    inside_set_tries(10);
     mr = fixture_get(memory, len);
-    userfault_set_tries(UINT_MAX);
+    inside_set_tries(UINT_MAX);
     assert_false(fixture_is_cached(mr));
     assert_int_equal(hmreg_mr_key(mr), 3);
     hmreg_mr_put(mr);

@@ -3,8 +3,8 @@
  * Several users of userfaultfd: two libraries in one process, a parent and its child, one library
  * after the other. Each receives the changes of its own memory, and no watch outlives its library.
  */
-#include "core/monitor/change/sharing.h"
 #include "tests/support/cache_fixture.h"
+#include "tests/support/inside.h"
 
 #include <sys/mman.h>
 
@@ -29,16 +29,7 @@ static int childs_part(char *memory)
 {
     if (has_userfaultfd())
         return 1;
-    munmap(memory, fixture_page()); /* the child's own copy: does not affect the parent */
-    open_fixture();
-    memory = fixture_map(1);
-    if (fixture_key(memory, 10) != 1 || fixture_key(memory, 10) != 1)
-        return 2;
-    munmap(memory, fixture_page());
-    if (fixture_stats().invalidations != 1)
-        return 3;
-    fixture_close();
-    return 0;
+    return fixture_in_child(open_fixture, memory);
 }
 
 TEST(fork__child_continues__parent_is_notified_and_child_has_its_own)
@@ -66,8 +57,8 @@ static void forget(void)
 TEST(fork__another_kind_of_monitor_beside__it_forgets_its_parents_once)
 {
     open_fixture();
-    assert_true(sharing_starts(forget));
-    assert_true(sharing_starts(forget));
+    assert_true(inside_forget_at_fork(forget));
+    assert_true(inside_forget_at_fork(forget));
     test_in_child(forgotten != 1);
     assert_int_equal(forgotten, 0);
 }

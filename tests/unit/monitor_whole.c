@@ -5,15 +5,7 @@
  * does not grow; a mapping without a region is unwatched. For userfaultfd only.
  */
 #include "tests/support/cache_fixture.h"
-
-#include "core/base/error.h"
-#include "core/base/maps.h"
-#include "core/base/reaper.h"
-#include "core/cache/cache_set.h"
-#include "core/context/context.h"
-#include "core/context/domain.h"
-#include "core/monitor/userfaultfd/uffd.h"
-#include "core/monitor/userfaultfd/watched.h"
+#include "tests/support/inside.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -29,7 +21,7 @@
 /* The reaper tidies after this idle time. */
 static void open_fixture_idle(int64_t idle_ns)
 {
-    reaper_set_idle(idle_ns);
+    inside_set_idle(idle_ns);
     fixture_open(HMREG_MONITOR_USERFAULTFD, NULL);
 }
 
@@ -46,7 +38,7 @@ static void get_and_put(char *memory, size_t len)
 /* Large mappings stay watched, unlike after hmreg_domain_flush(). */
 static void forget(void)
 {
-    assert_int_equal(cache_set_flush(fixture.domain->caches), 0);
+    assert_int_equal(inside_flush(fixture.domain), 0);
 }
 
 /* Is the page watched? The check discards its content. */
@@ -60,7 +52,7 @@ static bool is_watched(char *page)
 
 static void tidy(void)
 {
-    while (monitor_tidy(fixture.lib->monitor))
+    while (inside_tidy(fixture.lib))
         ;
 }
 
@@ -268,88 +260,6 @@ TEST(unmapped__a_get_over_a_hole_meanwhile__rest_left)
     assert_ok(hmreg_domain_close(second));
 }
 
-static bool pending; /* a get of everything, which needs its range until it is refused */
-
-static bool needed_if_pending(void *arg, uint64_t start, uint64_t end)
-{
-    return pending;
-}
-
-/* A watched page, next to a get over a hole that was refused while it was pending: its range is
- * unwatched later, by any unwatch, here of `other`. */
-struct refusal {
-    struct watching watching;
-    struct owned_fd file;
-    char *memory, *other;
-    uint64_t page, at;
-};
-
-static void refuse(struct refusal *refusal)
-{
-    uint64_t page = fixture_page();
-    int rc = uffd_open(true, &refusal->file);
-
-    if (rc == -EPERM || rc == -ENOSYS)
-        test_skip("%s", hmreg_last_error()->text);
-    assert_ok(rc);
-    refusal->page = page;
-    refusal->memory = fixture_map(8);
-    refusal->other = fixture_map(1);
-    refusal->at = (uintptr_t)refusal->memory;
-    assert_int_equal(munmap(refusal->memory + 4 * page, page), 0);
-    watching_open(&refusal->watching, refusal->file.fd, needed_if_pending, NULL);
-    assert_true(watching_add(&refusal->watching, refusal->at, refusal->at + page));
-    pending = true;
-    assert_false(watching_add(&refusal->watching, refusal->at, refusal->at + 8 * page));
-    watching_leave(&refusal->watching, refusal->at, refusal->at + page, false);
-}
-
-static void leave_other(struct refusal *refusal)
-{
-    uint64_t at = (uintptr_t)refusal->other;
-
-    watching_leave(&refusal->watching, at, at + refusal->page, true);
-}
-
-static void end_refusal(struct refusal *refusal)
-{
-    watching_close(&refusal->watching);
-    owned_fd_close(&refusal->file);
-    munmap(refusal->memory, 8 * refusal->page);
-    munmap(refusal->other, refusal->page);
-}
-
-/* The first unwatch after a refusal may happen while the refused get is still pending. */
-TEST(refused__and_pending_while_another_is_left__left_by_the_next)
-{
-    struct refusal refusal;
-
-    refuse(&refusal);
-    leave_other(&refusal);
-    assert_int_equal(uffd_ask_watched(refusal.file.fd, refusal.at, refusal.page), 0);
-    pending = false;
-    leave_other(&refusal);
-    assert_int_equal(uffd_ask_watched(refusal.file.fd, refusal.at, refusal.page), -ENOENT);
-    end_refusal(&refusal);
-}
-
-/* Many refusals, and no region ends, which would check their memory. */
-TEST(refused__more_than_are_remembered__left_by_the_next)
-{
-    struct refusal refusal;
-    uint64_t hole;
-
-    refuse(&refusal);
-    assert_int_equal(uffd_ask_watched(refusal.file.fd, refusal.at, refusal.page), 0);
-    pending = false;
-    hole = refusal.at + 4 * refusal.page;
-    for (int i = 0; i <= WATCHING_REFUSED; i++)
-        assert_false(watching_add(&refusal.watching, hole, hole + refusal.page));
-    leave_other(&refusal);
-    assert_int_equal(uffd_ask_watched(refusal.file.fd, refusal.at, refusal.page), -ENOENT);
-    end_refusal(&refusal);
-}
-
 /* The memory of a region that has not ended is replaced by memory that the program watches by a
  * userfaultfd of its own. Kernels before 6.16 let any userfaultfd undo that. */
 TEST(leave__another_userfaultfd_has_it_by_then__not_undone)
@@ -382,44 +292,44 @@ TEST(leave__another_userfaultfd_has_it_by_then__not_undone)
 
 static bool large_is_watched(char *memory)
 {
-    return is_watched(memory + WATCHING_LARGE);
+    return is_watched(memory + INSIDE_WATCHED_LARGE);
 }
 
 /* Large mappings stay watched, but only a few, and not after a request to unwatch them. */
 TEST(large__without_a_region__a_few_stay_watched)
 {
-    size_t pages = 2 * WATCHING_LARGE / fixture_page();
-    char *memory[WATCHING_KEPT + 1];
+    size_t pages = 2 * INSIDE_WATCHED_LARGE / fixture_page();
+    char *memory[INSIDE_WATCHED_KEPT + 1];
 
     open_fixture();
-    for (unsigned i = 0; i <= WATCHING_KEPT; i++) {
+    for (unsigned i = 0; i <= INSIDE_WATCHED_KEPT; i++) {
         memory[i] = fixture_reserve(pages);
         assert_non_null(fixture_map_at(memory[i], pages));
         get_and_put(memory[i], fixture_page());
         forget();
     }
     assert_false(large_is_watched(memory[0]));
-    for (unsigned i = 1; i <= WATCHING_KEPT; i++)
+    for (unsigned i = 1; i <= INSIDE_WATCHED_KEPT; i++)
         assert_true(large_is_watched(memory[i]));
     get_and_put(memory[1], fixture_page());
     tidy();
     assert_true(large_is_watched(memory[1]));
-    for (unsigned i = 2; i <= WATCHING_KEPT; i++)
+    for (unsigned i = 2; i <= INSIDE_WATCHED_KEPT; i++)
         assert_false(large_is_watched(memory[i]));
-    for (unsigned i = 0; i <= WATCHING_KEPT; i++)
+    for (unsigned i = 0; i <= INSIDE_WATCHED_KEPT; i++)
         munmap(memory[i], pages * fixture_page());
 }
 
 TEST(large__without_a_region_and_nothing_ends__not_watched)
 {
-    size_t pages = 2 * WATCHING_LARGE / fixture_page();
+    size_t pages = 2 * INSIDE_WATCHED_LARGE / fixture_page();
     char *memory = fixture_map_at(fixture_reserve(pages), pages);
 
     open_fixture_idle(1000000);
     for (int round = 0; round < 3; round++) {
         get_and_put(memory, fixture_page());
         forget();
-        test_wait_until(!is_shown_as_watched(memory + WATCHING_LARGE));
+        test_wait_until(!is_shown_as_watched(memory + INSIDE_WATCHED_LARGE));
     }
     munmap(memory, pages * fixture_page());
 }
@@ -439,15 +349,15 @@ TEST(moved__without_a_region_and_nothing_ends__not_watched)
 
 TEST(large__domain_is_closed__not_watched)
 {
-    size_t pages = 2 * WATCHING_LARGE / fixture_page();
+    size_t pages = 2 * INSIDE_WATCHED_LARGE / fixture_page();
     char *memory = fixture_map_at(fixture_reserve(pages), pages);
 
     open_fixture();
     get_and_put(memory, fixture_page());
-    assert_true(is_shown_as_watched(memory + WATCHING_LARGE));
+    assert_true(is_shown_as_watched(memory + INSIDE_WATCHED_LARGE));
     assert_ok(hmreg_domain_close(fixture.domain));
     fixture.domain = NULL;
-    assert_false(is_shown_as_watched(memory + WATCHING_LARGE));
+    assert_false(is_shown_as_watched(memory + INSIDE_WATCHED_LARGE));
     munmap(memory, pages * fixture_page());
 }
 
@@ -484,6 +394,8 @@ static _Thread_local unsigned walks;   /* of the process's mappings, by this thr
 static _Thread_local void *replaced;   /* a page that becomes a file's after its next walk */
 static struct hmreg_domain *allocated; /* of a fabric with HMREG_MR_ALLOCATED */
 
+struct maps;
+
 void __real_maps_end(struct maps *maps);
 void __wrap_maps_end(struct maps *maps);
 
@@ -510,7 +422,7 @@ void __wrap_maps_end(struct maps *maps)
 
 static char *open_read_as_text(size_t pages)
 {
-    maps_read_only();
+    inside_read_list_as_text();
     open_fixture();
     allocated = counter_open_allocated(fixture.lib);
     return fixture_map(pages);
@@ -544,7 +456,7 @@ TEST(miss__mappings_read_as_text__read_once_where_it_is_watched)
         assert_int_equal(walks_of(memory + i * page, i % 2 ? HMREG_RECV : HMREG_SEND), 1);
     assert_int_equal(mprotect(memory + 6 * page, 2 * page, PROT_READ), 0);
     assert_int_equal(walks_of(memory + 6 * page, HMREG_SEND), 1);
-    allocated->caps.pins = true;
+    inside_set_pinning(allocated, true);
     assert_int_equal(walks_of(memory + 4 * page, HMREG_RECV), 1);
     walks = 0;
     assert_ok(hmreg_domain_flush(allocated));

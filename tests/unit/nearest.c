@@ -4,8 +4,6 @@
  * many registrations a buffer takes, which rails it has and why, and what replaces a NIC that is
  * dead.
  */
-#include "affinity/memory_node.h"
-#include "core/base/error.h"
 #include "tests/support/queries.h"
 #include "tests/support/synthetic.h"
 #include "tests/unit/group_fixture.h"
@@ -64,13 +62,14 @@ static void close_host(void)
     script_close(&host.script);
 }
 
-static void open_host_of(const struct provider_ops *ops)
+static void open_host_of(int (*before_reg)(unsigned domain))
 {
     struct hmreg_topology_config config = {.size = sizeof(config)};
     char path[32];
     int rc;
 
     script_open(&host.script, NULL, NULL);
+    script.before_reg = before_reg;
     cuda->devices = GPUS;
     synthetic_rails(path);
     config.xml = path;
@@ -83,12 +82,12 @@ static void open_host_of(const struct provider_ops *ops)
     assert_ok(rc);
     test_after(close_host);
     for (unsigned i = 0; i < NICS; i++) {
-        struct provider_caps caps = script_caps;
+        struct script_caps caps = script_caps;
 
         snprintf(caps.fabric, sizeof(caps.fabric), "nic%u", i);
         caps.pci = (struct hmreg_pci){.bus = (uint8_t)(0x20 + i), .valid = 1};
-        assert_ok(hmreg_domain_create(host.script.lib, ops, &caps, (void *)(uintptr_t)i, NULL,
-                                      &host.members[i]));
+        caps.number = i;
+        assert_ok(script_domain(host.script.lib, &caps, NULL, &host.members[i]));
     }
     assert_ok(hmreg_group_open(host.script.lib, host.members, NICS, NULL, &host.group));
     orders = 0;
@@ -96,7 +95,7 @@ static void open_host_of(const struct provider_ops *ops)
 
 static void open_host(void)
 {
-    open_host_of(&script_ops);
+    open_host_of(NULL);
 }
 
 /* Bit i: the region has rail i. */
@@ -315,12 +314,11 @@ TEST(nearest__dead_nic_in_a_region_of_parts__the_other_has_all_parts)
 
 static unsigned regs, broken_by; /* this registration is the first of two that fail */
 
-static int reg_broken(void *self, const struct provider_request *req, struct hmreg_mr_keys *out,
-                      struct hmreg_reason *why)
+static int break_two(unsigned domain)
 {
     if (++regs == 2)
-        return hmreg_fail(-EIO, "broken");
-    return regs == broken_by ? hmreg_fail(-ENOMEM, "full") : script_ops.reg(NULL, req, out, why);
+        return -EIO;
+    return regs == broken_by ? -ENOMEM : 0;
 }
 
 /* The NIC in the place of another lacks the job's first piece, which it registers at the end. */
@@ -328,16 +326,14 @@ TEST(nearest__job_whose_other_nic_fails_at_the_end__fails)
 {
     struct hmreg_job_config config = {
         .size = sizeof(config), .workers = 1, .piece_len = FIXTURE_BYTES / 3};
-    struct provider_ops ops = script_ops;
     struct hmreg_mr *mr = (void *)1;
 
-    ops.reg = reg_broken;
-    open_host_of(&ops);
+    open_host_of(break_two);
     assert_ok(hmreg_group_nearest(host.group, host.topology, 1));
     broken_by = 5;
     assert_fails(hmreg_mr_reg_large(host.group, host.script.memory[0], FIXTURE_BYTES,
                                     HMREG_ACCESS_ALL, &config, &mr),
-                 -ENOMEM, "full");
+                 -ENOMEM, "the test has it fail");
     assert_ptr_equal(mr, (void *)1);
     assert_int_equal(script.live, 0);
     regs = broken_by = 0;
@@ -351,12 +347,9 @@ TEST(nearest__job_whose_other_nic_fails_at_the_end__fails)
 
 static uint32_t dead;
 
-/* A member's self is its number. */
-static int reg_unless_dead(void *self, const struct provider_request *req,
-                           struct hmreg_mr_keys *out, struct hmreg_reason *why)
+static int fail_if_dead(unsigned domain)
 {
-    return dead >> (uintptr_t)self & 1 ? hmreg_fail(-EIO, "dead")
-                                       : script_ops.reg(NULL, req, out, why);
+    return dead >> domain & 1 ? -EIO : 0;
 }
 
 /* The first `wanted` in the order of their distances that are not dead. */
@@ -394,7 +387,7 @@ static void wait_for_replaced(size_t member)
 TEST(nearest__withdrawn_nic__left_out_until_it_is_replaced)
 {
     struct hmreg_domain *new = NULL;
-    struct provider_caps caps = script_caps;
+    struct script_caps caps = script_caps;
     struct hmreg_mr *mr;
     void *memory;
 
@@ -411,7 +404,8 @@ TEST(nearest__withdrawn_nic__left_out_until_it_is_replaced)
     mr = reg(memory);
     assert_int_equal(__builtin_popcount(rails_of(mr)), 1);
     assert_int_equal(rails_of(mr) & rails_near(0), 0);
-    assert_ok(hmreg_domain_create(host.script.lib, &script_ops, &caps, (void *)8, NULL, &new));
+    caps.number = 8;
+    assert_ok(script_domain(host.script.lib, &caps, NULL, &new));
     assert_ok(hmreg_group_replace(host.group, 8, new));
     wait_for_replaced(8);
     assert_int_equal(__builtin_popcount(rails_of(mr)), 2);
@@ -425,12 +419,10 @@ TEST(nearest__withdrawn_nic__left_out_until_it_is_replaced)
 TEST(nearest__random_dead_nics__rails_as_the_model_says)
 {
     static const unsigned wanted[] = {1, 4, 7, NICS};
-    struct provider_ops ops = script_ops;
 
-    ops.reg = reg_unless_dead;
     srandom(1);
     for (size_t n = 0; n < 4; n++) {
-        open_host_of(&ops);
+        open_host_of(fail_if_dead);
         assert_ok(hmreg_group_nearest(host.group, host.topology, wanted[n]));
         for (unsigned round = 0; round < 100; round++) {
             unsigned gpu = (unsigned)random() % GPUS;
@@ -446,7 +438,7 @@ TEST(nearest__random_dead_nics__rails_as_the_model_says)
             if (dead == UINT32_MAX)
                 assert_reg_fails(
                     hmreg_mr_reg(host.group, memory, 4096, HMREG_ACCESS_ALL, 0, 5, 0, &mr, NULL),
-                    mr, -EIO, "dead");
+                    mr, -EIO, "the test has it fail");
             else {
                 mr = reg(memory);
                 assert_int_equal(rails_of(mr), rails_expected(gpu, wanted[n]));

@@ -3,9 +3,9 @@
  * Which threads may call libfabric at once, by the threading model and the provider, on a simulated
  * fid_domain: inside the first call a second one is begun on another thread, which ends, or waits.
  */
-#include "core/context/domain.h"
 #include "tests/support/failing_allocation.h"
 #include "tests/support/fake_fabric.h"
+#include "tests/support/inside.h"
 #include "tests/support/test.h"
 #include "tests/support/vendors.h"
 #include "tests/unit/ofi_fixture.h"
@@ -49,10 +49,10 @@ static void check_class(const struct class *class)
     fake_fabric.info->domain_attr->threading = class->threading;
     fake_fabric.info->caps = FI_RMA | class->caps;
     assert_ok(ofi_open_domain(NULL));
-    if (fixture.domain->caps.any_thread != class->any_thread)
+    if (inside_any_thread(fixture.domain) != class->any_thread)
         fail_msg("%s of libfabric %u.%u.%u, class %d: any thread is %d", class->provider,
                  FI_MAJOR(class->libfabric), FI_MINOR(class->libfabric), class->revision,
-                 class->threading, fixture.domain->caps.any_thread);
+                 class->threading, inside_any_thread(fixture.domain));
     test_finish();
 }
 

@@ -3,6 +3,8 @@
  * Which folders and files are opened to be written or mapped, and which are refused: other users'
  * files, links, hard links, FIFOs, lengths. The current folder is a new one.
  */
+
+/* A part of its own of the tools and of libhmreg-preload, which are programs with no interface. */
 #include "core/base/own_path.h"
 #include "tests/support/stranger.h"
 #include "tools/output.h"

@@ -3,6 +3,8 @@
  * Several places in code that are changed by one call: in each order of pages and mappings, where
  * others have changed a place, and where the kernel refuses one of them.
  */
+
+/* How several places are changed at once is what this is about: the library changes libc's. */
 #include "core/patch/patch.h"
 #include "tests/support/made.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * How a range would be registered, and which limits it meets. */
-#include "core/base/lock_right.h" /* in a user namespace the capability exempts from nothing */
+#include "tests/support/inside.h"
 #include "tests/support/script.h"
 #include "tests/support/vendors.h"
 
@@ -33,7 +33,7 @@ static struct hmreg_plan plan_on(enum hmreg_iface iface, int device, uint64_t le
     return plan;
 }
 
-static struct hmreg_plan plan_host(const struct provider_caps *caps, uint64_t len)
+static struct hmreg_plan plan_host(const struct script_caps *caps, uint64_t len)
 {
     struct hmreg_plan plan;
 
@@ -48,7 +48,7 @@ static struct hmreg_plan plan_host(const struct provider_caps *caps, uint64_t le
 
 TEST(plan__of_the_whole_address_space__no_overflow)
 {
-    struct provider_caps caps = script_caps;
+    struct script_caps caps = script_caps;
     struct hmreg_plan plan;
 
     caps.max_len = 1;
@@ -71,7 +71,7 @@ TEST(plan__larger_than_the_caches__that_much_is_cached)
 {
     struct hmreg_domain_config config = {
         .size = sizeof(config), .max_regions = 2, .max_bytes = 5 * MiB};
-    struct provider_caps caps = script_caps;
+    struct script_caps caps = script_caps;
     struct hmreg_plan plan;
 
     caps.max_len = 2 * MiB;
@@ -129,7 +129,7 @@ int __wrap_open(const char *path, int flags, ...)
 
 TEST(plan__more_than_may_be_locked__what_fits_and_the_remedy)
 {
-    struct provider_caps caps = script_caps;
+    struct script_caps caps = script_caps;
     struct rlimit before, few;
     struct hmreg_plan plan;
 
@@ -162,7 +162,7 @@ TEST(plan__more_than_may_be_locked__what_fits_and_the_remedy)
     plan = plan_host(&caps, 9 * MiB);
     assert_true(plan.fits == 9 * MiB);
     set_exempt(true);
-    if (lock_right_exempts()) {
+    if (inside_may_lock()) {
         caps.pins = true;
         plan = plan_host(&caps, 9 * MiB);
         assert_true(plan.fits == 9 * MiB);
@@ -173,7 +173,7 @@ TEST(plan__more_than_may_be_locked__what_fits_and_the_remedy)
 /* Each rail's registration pins the range and is counted; the memory is there once. */
 TEST(plan__of_a_group__each_pinning_rail_counts)
 {
-    struct provider_caps pins = script_caps, plain = script_caps;
+    struct script_caps pins = script_caps, plain = script_caps;
     struct hmreg_domain *members[3] = {0}, *group = NULL;
     struct rlimit before, few;
     struct hmreg_plan plan = {.size = sizeof(plan)};
@@ -186,8 +186,8 @@ TEST(plan__of_a_group__each_pinning_rail_counts)
     pins.max_len = 2 * MiB;
     script_open(&fixture, &pins, NULL);
     members[0] = fixture.domain;
-    assert_ok(hmreg_domain_create(fixture.lib, &script_ops, &pins, NULL, NULL, &members[1]));
-    assert_ok(hmreg_domain_create(fixture.lib, &script_ops, &plain, NULL, NULL, &members[2]));
+    assert_ok(script_domain(fixture.lib, &pins, NULL, &members[1]));
+    assert_ok(script_domain(fixture.lib, &plain, NULL, &members[2]));
     assert_ok(hmreg_group_open(fixture.lib, members, 3, NULL, &group));
     assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &few), 0);
     set_exempt(false);
@@ -213,7 +213,7 @@ TEST(plan__of_a_group__each_pinning_rail_counts)
 
 TEST(plan__device_memory_by_dmabuf__an_export_for_each_region)
 {
-    struct provider_caps caps = script_caps;
+    struct script_caps caps = script_caps;
     struct hmreg_plan plan;
 
     caps.max_len = 2 * MiB;
@@ -231,7 +231,7 @@ TEST(plan__device_memory_by_dmabuf__an_export_for_each_region)
 
 TEST(plan__callers_dmabuf_of_a_foreign_iface__no_export)
 {
-    struct provider_caps caps = script_caps;
+    struct script_caps caps = script_caps;
     struct hmreg_plan plan;
 
     caps.max_len = 2 * MiB;
@@ -246,7 +246,7 @@ TEST(plan__callers_dmabuf_of_a_foreign_iface__no_export)
 
 TEST(plan__no_descriptor_left__nothing_fits)
 {
-    struct provider_caps caps = script_caps;
+    struct script_caps caps = script_caps;
     struct rlimit before, few;
     struct hmreg_plan plan, none, host;
     int last;

@@ -6,9 +6,9 @@
  * fixture_monitor().
  */
 #include "tests/support/cache_fixture.h"
+#include "tests/support/fabric_exit.h"
+#include "tests/support/inside.h"
 #include "tests/support/vendors.h"
-
-#include "core/cache/cache_set.h"
 
 #include <hmreg/loopback.h>
 #include <linux/futex.h>
@@ -44,7 +44,7 @@ static void open_counted(bool any_thread, const struct hmreg_domain_config *conf
 }
 
 /* Waits without a call of the library. */
-static void await_count(atomic_uint *word, unsigned value)
+static void await_count(const atomic_uint *word, unsigned value)
 {
     test_wait_until(atomic_load(word) == value);
 }
@@ -167,7 +167,7 @@ TEST(close__reaper_is_in_the_fabric__waits_for_it)
 /* Waits until the reaper, which drains such a domain too, has found the dead regions. */
 static void await_examined(unsigned dead)
 {
-    await_count(&fixture.domain->caches->pool.to_free.count, dead);
+    await_count(inside_to_free(fixture.domain), dead);
 }
 
 TEST(munmap__fabric_of_the_applications_threads__left_to_its_calls)
@@ -239,7 +239,7 @@ static void write_to_other_memory(bool held)
         desc = hmreg_mr_desc(peer.mr);
         if (!held)
             hmreg_mr_put(peer.mr);
-        reaper_pause(&peer.domain->caches->reaper); /* it would revoke and deregister in time */
+        inside_pause(peer.domain); /* it would revoke and deregister in time */
         assert_int_equal(munmap(memory, fixture_page()), 0);
         assert_ptr_equal(fixture_map_at(memory, 1), memory);
         if (held) /* its desc names other memory, too */
@@ -247,7 +247,7 @@ static void write_to_other_memory(bool held)
                          -EINVAL, "desc is not of an open");
         assert_fails(peer_write(&peer, 'y'), -EKEYREJECTED, "no enabled region with key");
         assert_int_equal(memory[0], 0);
-        reaper_resume(&peer.domain->caches->reaper);
+        inside_resume(peer.domain);
         if (held)
             hmreg_mr_put(peer.mr);
         peer_close(&peer);
@@ -270,22 +270,21 @@ static struct hmreg_domain *closing;
 static struct gate *its_gate;
 
 /* As a peer of loopback on another thread may, until the provider has waited for it. */
-static void ask_while_closing(void *self)
+static void ask_while_closing(void)
 {
-    hmreg_domain_settle(closing);
-    assert_int_not_equal(atomic_load(&its_gate->sources), 0);
+    inside_settle(closing);
+    assert_true(inside_is_noticed(its_gate));
 }
 
 TEST(close__provider_asks_the_caches_until_it_is_destroyed__they_are_there)
 {
-    static const struct provider_ops ops = {.name = "test", .destroy = ask_while_closing};
-    static const struct provider_caps caps = {.fabric = "test", .key_size = 8, .iov_limit = 1};
-
     fixture_open(fixture_monitor(), NULL);
-    assert_ok(hmreg_domain_create(fixture.lib, &ops, &caps, NULL, NULL, &closing));
-    its_gate = closing->caches->pool.thread_caches.gate;
+    closing = counter_open_more(fixture.lib, NULL);
+    its_gate = inside_gate(closing);
+    counter.destroy_hook = ask_while_closing;
     assert_ok(hmreg_domain_close(closing));
-    assert_int_equal(atomic_load(&its_gate->sources), 0); /* gates are never freed */
+    counter.destroy_hook = NULL;
+    assert_false(inside_is_noticed(its_gate)); /* gates are never freed */
 }
 
 /* ---- the thread ------------------------------------------------------------------------- */
@@ -295,44 +294,37 @@ static int threads_named(const char *name)
     return fixture_threads_named(name, NULL, 0);
 }
 
-static bool has_nothing(struct reaper_client *client)
-{
-    return false;
-}
-
 #define STEPS 60
 
 /* Each step of its tidying makes work due. */
-struct sweeper {
-    struct reaper_client client; /* first member */
+static struct {
     atomic_uint steps;
     atomic_bool due;
     unsigned sleeps_before, sleeps_after; /* the first step and the last */
-};
+} sweeper;
 
-static bool is_sweeper_due(struct reaper_client *client)
+static bool is_sweeper_due(void)
 {
-    return atomic_load(&((struct sweeper *)client)->due);
+    return atomic_load(&sweeper.due);
 }
 
-static bool examine_sweeper(struct reaper_client *client)
+static bool examine_sweeper(void)
 {
-    atomic_store(&((struct sweeper *)client)->due, false);
+    atomic_store(&sweeper.due, false);
     return false;
 }
 
-static bool step(struct reaper_client *client)
+static bool step(void)
 {
-    struct sweeper *sweeper = (struct sweeper *)client;
-    unsigned steps = atomic_load(&sweeper->steps);
+    unsigned steps = atomic_load(&sweeper.steps);
 
     if (!steps)
-        sweeper->sleeps_before = atomic_load(&sleeps);
+        sweeper.sleeps_before = atomic_load(&sleeps);
     if (steps < STEPS) {
-        sweeper->sleeps_after = atomic_load(&sleeps);
-        atomic_store(&sweeper->steps, steps + 1);
-        atomic_store(&sweeper->due, true);
-        reaper_wake();
+        sweeper.sleeps_after = atomic_load(&sleeps);
+        atomic_store(&sweeper.steps, steps + 1);
+        atomic_store(&sweeper.due, true);
+        inside_thread_wake();
     }
     return steps + 1 < STEPS;
 }
@@ -340,47 +332,37 @@ static bool step(struct reaper_client *client)
 /* The reaper does not sleep between two steps. */
 TEST(tidy__makes_work_due__goes_on_after_it)
 {
-    struct sweeper sweeper = {.client = {.is_due = is_sweeper_due,
-                                         .examine = examine_sweeper,
-                                         .reap = has_nothing,
-                                         .tidy = step}};
+    static const struct inside_client client = {
+        .is_due = is_sweeper_due, .examine = examine_sweeper, .tidy = step};
 
-    reaper_set_idle(1000000);
-    assert_true(reaper_join(&sweeper.client));
+    inside_set_idle(1000000);
+    assert_true(inside_join(&client, false));
     await_count(&sweeper.steps, STEPS);
     assert_int_equal(sweeper.sleeps_after, sweeper.sleeps_before);
-    reaper_leave(&sweeper.client);
+    inside_leave();
 }
 
-/* A client that always has work. */
-struct busy {
-    struct reaper_client client;
-    atomic_uint times; /* that recur() was called */
-};
+static atomic_uint recurred; /* times that recur() was called */
 
-static bool is_always(struct reaper_client *client)
+static bool is_always(void)
 {
     return true;
 }
 
-static bool recur(struct reaper_client *client)
+static bool recur(void)
 {
-    return atomic_fetch_add(&((struct busy *)client)->times, 1) % 2; /* two steps each time */
+    return atomic_fetch_add(&recurred, 1) % 2; /* two steps each time */
 }
 
 TEST(recurs__while_other_work_is_always_due__done_all_the_same)
 {
-    struct busy busy = {.client = {.is_due = is_always,
-                                   .examine = has_nothing,
-                                   .reap = has_nothing,
-                                   .tidy = has_nothing,
-                                   .recurs = is_always,
-                                   .recur = recur}};
+    static const struct inside_client client = {
+        .is_due = is_always, .recurs = is_always, .recur = recur};
 
-    reaper_set_idle(1000000);
-    assert_true(reaper_join(&busy.client));
-    test_wait_until(atomic_load(&busy.times) >= 6);
-    reaper_leave(&busy.client);
+    inside_set_idle(1000000);
+    assert_true(inside_join(&client, false));
+    test_wait_until(atomic_load(&recurred) >= 6);
+    inside_leave();
 }
 
 static int childs_part(void)
@@ -444,65 +426,34 @@ TEST(threads__started_by_one_that_is_bound__all_cpus_and_the_normal_class)
 
 /* ---- exit ------------------------------------------------------------------------------- */
 
-static atomic_bool exits, fabric_is_down, exit_waits;
-
-int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
-int __real_nanosleep(const struct timespec *time, struct timespec *left);
-
-/* The library's exit handler waits for the reaper. */
-int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
+/* The reaper, if it still runs, has time to go on to its end. */
+static void give_time(void)
 {
-    if (atomic_load(&exits))
-        atomic_store(&exit_waits, true);
-    return __real_nanosleep(time, left);
-}
-
-/* Like a fabric's own exit handler. Then the reaper, if it still runs, has time to go on to its
- * end. */
-static void __attribute__((destructor)) shut_fabric_down(void)
-{
-    if (!atomic_load(&exits))
-        return;
-    atomic_store(&fabric_is_down, true);
     test_wait_until(atomic_load(&sleeping) || !threads_named("hmreg-reaper"));
 }
 
 static void call_fabric(uint64_t key)
 {
-    if (atomic_load(&fabric_is_down))
-        _exit(9);
-    test_wait_until(atomic_load(&exit_waits) || atomic_load(&fabric_is_down));
-    usleep(1000);
+    call_exiting_fabric();
 }
 
-/* LeakSanitizer's, if present. */
-void __lsan_disable(void) __attribute__((weak));
-
-static void exit_with_much_dead(void)
+static void end_much(void)
 {
     char *memory = fixture_map(64);
 
-    if (__lsan_disable) /* the case tests that dead regions are not freed any more */
-        __lsan_disable();
     open_counted(true, NULL);
     counter.dereg_hook = call_fabric;
     remember_each(memory, 64);
     munmap(memory, 64 * fixture_page());
     test_wait_until(atomic_load(&counter.deregs));
-    atomic_store(&exits, true);
-    exit(0);
+    fabric_has_time = give_time;
+    atomic_store(&fabric_exits, true);
 }
 
 TEST(exit__much_is_dead__the_fabric_is_not_called_after_its_end)
 {
-    pid_t child;
-
     test_forks_with_threads();
-    fflush(NULL);
-    child = fork();
-    if (child == 0)
-        exit_with_much_dead();
-    test_await(child);
+    exit_in_child(end_much);
 }
 
 /* A thread of the program that continues while others exit. */
@@ -533,28 +484,20 @@ static void __attribute__((destructor)) end_beside(void)
         pthread_join(beside.thread, NULL);
 }
 
-static void exit_while_reapers_come_and_go(void)
+/* Its exit leaves the library open. */
+static void come_and_go(void)
 {
-    if (__lsan_disable) /* the library is left open */
-        __lsan_disable();
     fixture_open_in(&beside.fixture, HMREG_MONITOR_IMPORT, NULL);
     atomic_store(&beside.goes_on, true);
     assert_int_equal(pthread_create(&beside.thread, NULL, open_and_close, NULL), 0);
     while (atomic_load_explicit(&beside.rounds, memory_order_relaxed) < 10)
         sched_yield();
-    exit(0);
 }
 
 /* ThreadSanitizer supports this fork, of a process with one thread. */
 TEST(exit__another_thread_opens_and_closes_domains__ends)
 {
-    pid_t child;
-
-    fflush(NULL);
-    child = fork();
-    if (child == 0)
-        exit_while_reapers_come_and_go();
-    test_await(child);
+    exit_in_child(come_and_go);
 }
 
 TEST_MAIN()

@@ -16,31 +16,23 @@ static struct scene {
 
 static void end(void)
 {
-    assert_int_equal(live_keys, 1);
+    assert_int_equal(script.keys, 1);
     hmreg_remote_close(scene.remote);
 }
 
 /* Of one range at base, with an extension of 16 bytes or without. */
 static size_t make(uint8_t *out, uint64_t base, uint64_t instance, uint64_t generation)
 {
+    const struct made_segment segment = {base, 4096, 0};
     const uint8_t raw_key[8] = {1};
-    struct token_segment segment = {base, 4096, 0};
-    uint8_t bytes[TOKEN_SEGMENT_BYTES];
-    struct token token = {.provider = "script",
-                          .segments = 1,
-                          .raw_size = 8,
-                          .raw_base = base,
-                          .access = HMREG_REMOTE_WRITE,
-                          .segment = bytes,
-                          .address = raw_key,
-                          .raw = raw_key,
-                          .extension_size = instance ? TOKEN_LIFE_BYTES : 0,
-                          .instance = instance,
-                          .generation = generation};
 
-    token_put_segment(bytes, &segment);
-    token_write(&token, out);
-    return token_size(&token);
+    return token_make(out, &(struct made_token){.segments = &segment,
+                                                .count = 1,
+                                                .raw = raw_key,
+                                                .raw_size = 8,
+                                                .raw_base = base,
+                                                .instance = instance,
+                                                .generation = generation});
 }
 
 static void open_scene(void)
@@ -99,9 +91,9 @@ TEST(check__tokens_of_other_kinds__refused)
 TEST(renew__each_step_fails__the_remote_is_as_it_was)
 {
     begin();
-    map_code = -ENOSPC;
+    script.map_code = -ENOSPC;
     assert_fails(hmreg_remote_renew(scene.remote, scene.token, scene.size), -ENOSPC, "no key");
-    map_code = 0;
+    script.map_code = 0;
     allocations = 0;
     failing = 1;
     assert_fails(hmreg_remote_renew(scene.remote, scene.token, scene.size), -ENOMEM, "no memory");
@@ -119,35 +111,29 @@ TEST(open_many__unmapping_fails_after_a_bad_token__the_token_is_the_reason)
     memcpy(tokens, scene.token, scene.size);
     memcpy(tokens + scene.size, scene.token, scene.size);
     tokens[scene.size + 11] ^= 1; /* its iface */
-    unmap_code = -EIO;
+    script.unmap_code = -EIO;
     assert_fails(
         hmreg_remote_open_many(fixture.members[0], tokens, 2 * scene.size, remotes, &count),
         -EBADMSG, "tokens[1], at byte");
-    unmap_code = 0;
+    script.unmap_code = 0;
     assert_null(remotes[0]);
 }
 
 /* Two segments that name keys by their number, of raw_size bytes together. */
 static int open_two(uint64_t first, uint64_t second, uint16_t raw_size)
 {
-    const struct token_segment segments[2] = {{0x1000, 4096, first}, {0x3000, 4096, second}};
+    const struct made_segment segments[2] = {{0x1000, 4096, first}, {0x3000, 4096, second}};
     const uint8_t raw_keys[16] = {1, [8] = 2};
-    uint8_t bytes[2 * TOKEN_SEGMENT_BYTES], out[256];
-    struct token token = {.provider = "script",
-                          .segments = 2,
-                          .raw_size = raw_size,
-                          .raw_base = 0x1000,
-                          .access = HMREG_REMOTE_WRITE,
-                          .segment = bytes,
-                          .address = raw_keys,
-                          .raw = raw_keys};
+    const struct made_token token = {.segments = segments,
+                                     .count = 2,
+                                     .raw = raw_keys,
+                                     .raw_size = raw_size,
+                                     .raw_base = 0x1000};
     struct hmreg_remote *remote = NULL;
-    int rc;
+    uint8_t out[256];
+    size_t size = token_make(out, &token);
+    int rc = hmreg_remote_open(fixture.members[0], out, size, &remote);
 
-    for (int i = 0; i < 2; i++)
-        token_put_segment(bytes + i * TOKEN_SEGMENT_BYTES, &segments[i]);
-    token_write(&token, out);
-    rc = hmreg_remote_open(fixture.members[0], out, token_size(&token), &remote);
     hmreg_remote_close(remote);
     return rc;
 }
@@ -165,8 +151,8 @@ TEST(lost__raw_keys__are_neither_mapped_nor_unmapped)
                  "unplugged");
     assert_ok(hmreg_remote_addr(scene.remote, 0, 1, &addr, &key));
     hmreg_remote_close(scene.remote);
-    assert_int_equal(live_keys, 1);
-    live_keys = 0;
+    assert_int_equal(script.keys, 1);
+    script.keys = 0;
 }
 
 TEST(open__raw_keys_that_segments_do_not_name__badmsg)
@@ -177,7 +163,7 @@ TEST(open__raw_keys_that_segments_do_not_name__badmsg)
     assert_fails(open_two(0, 1, 15), -EBADMSG, "its raw keys");
     assert_fails(open_two(1, 0, 16), -EBADMSG, "its raw keys");
     assert_fails(open_two(0, 2, 16), -EBADMSG, "its raw keys");
-    assert_int_equal(live_keys, 0);
+    assert_int_equal(script.keys, 0);
 }
 
 TEST(check__each_pair_of_instance_and_generation__its_state)

@@ -3,10 +3,8 @@
  * What a registration that finds no room may cost, and what may happen meanwhile: other threads
  * register or close domains, the process forks, the library's thread is stopped.
  */
-#include "core/base/reaper.h"
-#include "core/base/work.h"
-#include "core/cache/room_text.h"
 #define PAGES 4096
+#include "tests/support/inside.h"
 #include "tests/unit/room_fixture.h"
 
 #include <pthread.h>
@@ -15,6 +13,9 @@
 
 /* Called before a failure names the holders; NULL: none. */
 static void (*before_tell)(void);
+
+struct room;
+struct room_holders;
 
 void __real_room_tell(const struct room *room, int rc, const struct room_holders *holders);
 void __wrap_room_tell(const struct room *room, int rc, const struct room_holders *holders);
@@ -28,6 +29,8 @@ void __wrap_room_tell(const struct room *room, int rc, const struct room_holders
 /* A fabric that does not return has the library's thread. */
 static bool is_stuck;
 static unsigned hurries;
+
+struct reaper_client;
 
 bool __real_reaper_hurry(struct reaper_client *client);
 bool __wrap_reaper_hurry(struct reaper_client *client);
@@ -63,9 +66,9 @@ static void close_first(void)
     assert_ok(hmreg_domain_close(domains[0]));
     domains[0] = NULL;
     for (int i = 0; i < 64; i++) {
-        again[i] = malloc(sizeof(struct hmreg_domain));
+        again[i] = malloc(inside_domain_size());
         assert_non_null(again[i]);
-        memset(again[i], 'x', sizeof(struct hmreg_domain));
+        memset(again[i], 'x', inside_domain_size());
     }
     for (int i = 0; i < 64; i++)
         free(again[i]);
@@ -86,8 +89,11 @@ TEST(reg__another_thread_closes_a_holder__it_is_told_as_it_was)
 
 static void name_long(struct hmreg_domain *domain)
 {
-    memset(domain->caps.fabric, 'f', sizeof(domain->caps.fabric) - 1);
-    memset(domain->caps.nic, 'n', sizeof(domain->caps.nic) - 1);
+    char fabric[64] = "", nic[64] = "";
+
+    memset(fabric, 'f', sizeof(fabric) - 1);
+    memset(nic, 'n', sizeof(nic) - 1);
+    inside_set_names(domain, fabric, nic);
 }
 
 TEST(reg__holders_have_long_names__what_to_do_is_not_cut)
@@ -119,9 +125,9 @@ TEST(reg__exceeds_the_limit_while_others_register__fails_at_once)
     begin();
     scarce_limit_locked(4 * PAGE);
     open_domain(0, true);
-    atomic_fetch_add(&room_counts()->traffic, 1);
+    inside_add_traffic(1);
     assert_fails(reg_of(domains[0], 0, 5, &mr), -ENOMEM, "RLIMIT_MEMLOCK");
-    atomic_fetch_sub(&room_counts()->traffic, 1);
+    inside_add_traffic(-1);
     assert_int_equal(atomic_load(&scarce.regs), 1);
 }
 
@@ -252,7 +258,7 @@ TEST(get__all_regions_are_held__each_is_looked_at_twice)
 {
     static struct hmreg_mr *all[PAGES - 1];
     struct hmreg_mr *mr = NULL;
-    unsigned long before;
+    unsigned long before, after;
 
     begin();
     open_domain(0, true);
@@ -260,9 +266,10 @@ TEST(get__all_regions_are_held__each_is_looked_at_twice)
     scarce.most_regions = PAGES - 1;
     for (unsigned i = 0; i < PAGES - 1; i++)
         all[i] = get_of(domains[0], memory[i], PAGE);
-    before = work_counted;
+    assert_true(inside_steps(&before));
     assert_int_equal(reg_of(domains[0], PAGES - 1, 1, &mr), -ENOSPC);
-    assert_true(work_counted - before < 3 * PAGES);
+    assert_true(inside_steps(&after));
+    assert_true(after - before < 3 * PAGES);
     for (unsigned i = 0; i < PAGES - 1; i++)
         hmreg_mr_put(all[i]);
 }

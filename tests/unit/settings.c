@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * Values of the environment and the configuration that no public call shows, as the library reads
  * them. hmreg_open.c has the others. */
+
+/* What was read, of which a library shows only consequences. */
 #include "core/context/settings.h"
 
 #include "tests/support/test.h"

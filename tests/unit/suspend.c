@@ -4,9 +4,6 @@
  * allocation fails. What one call does is in hmreg_suspend.c; tests/gpu/suspend.c has what they are
  * for.
  */
-#include "core/base/error.h"
-#include "core/explicit/origin.h"
-#include "core/mr/region.h"
 #include "tests/support/queries.h"
 #include "tests/support/script.h"
 #include "tests/support/vendors.h"
@@ -86,7 +83,7 @@ TEST(resume__a_rail_is_not_there_any_more__its_calls_fail)
 
     script_open(&fixture, NULL, NULL);
     members[0] = fixture.domain;
-    assert_ok(hmreg_domain_create(fixture.lib, &script_ops, &script_caps, NULL, NULL, &members[1]));
+    assert_ok(script_domain(fixture.lib, NULL, NULL, &members[1]));
     assert_ok(hmreg_group_open(fixture.lib, members, 2, &config, &group));
     assert_ok(hmreg_mr_reg(group, fixture.memory[0], LEN, HMREG_ACCESS_ALL, 0, 9, 0, &mr, NULL));
     rail = hmreg_mr_rail(mr, 1);
@@ -145,23 +142,68 @@ TEST(resume__no_memory_for_a_changed_key__still_suspended)
     assert_int_equal(script.live, 0);
 }
 
-/* Ranges suspended of late are remembered: only if there were more than those since a call began,
- * may one have touched its memory unseen. */
-TEST(check__many_suspensions_long_ago__only_later_ones_count)
+/* ---- a suspension between two steps of a registration ------------------------------------- */
+
+#define RECENT 16 /* suspensions that the library remembers: SUSPENDED_RECENT */
+
+static struct {
+    unsigned memory, times; /* of which device's memory, and how often; 0: never again */
+} between;
+
+static void suspend_and_resume(unsigned memory)
 {
-    struct iovec other = {(void *)0x900000, 4096};
-    struct suspended *all;
-    uint64_t now;
+    assert_ok(hmreg_suspend(fixture.lib, fixture.memory[memory], LEN));
+    assert_ok(hmreg_resume(fixture.lib, fixture.memory[memory], LEN, NULL));
+}
+
+/* What the call has found out of its memory is from before the suspensions, which have ended. */
+static void suspend_between(const char *call, uint64_t addr, size_t len)
+{
+    while (between.times) {
+        between.times--;
+        suspend_and_resume(between.memory);
+    }
+}
+
+static int reg_between(unsigned memory, unsigned times, struct hmreg_mr **mr)
+{
+    int rc;
+
+    between.memory = memory;
+    between.times = times;
+    vendors[HMREG_IFACE_CUDA].hook = suspend_between;
+    rc = hmreg_mr_reg(fixture.domain, fixture.memory[0], LEN, HMREG_ACCESS_ALL, 0, 1, 0, mr, NULL);
+    vendors[HMREG_IFACE_CUDA].hook = NULL;
+    assert_int_equal(between.times, 0);
+    return rc;
+}
+
+TEST(register__memory_was_suspended_since_it_was_resolved__eagain)
+{
+    struct hmreg_mr *mr = NULL;
 
     script_open(&fixture, NULL, NULL);
-    all = &fixture.lib->suspended;
-    for (unsigned i = 0; i < 3 * SUSPENDED_RECENT; i++) {
-        assert_true(suspended_add(all, 0x100000, 0x200000));
-        suspended_remove(all, 0x100000, 0x200000);
-    }
-    now = suspended_since(all);
-    assert_ok(suspended_check(all, &other, 1, now - 1));
-    assert_int_equal(suspended_check(all, &other, 1, now - SUSPENDED_RECENT - 1), -EAGAIN);
+    assert_fails(reg_between(0, 1, &mr), -EAGAIN, "suspended");
+    assert_null(mr);
+    assert_int_equal(script.live, 0);
+    assert_ok(reg_between(1, 1, &mr)); /* other memory */
+    assert_ok(hmreg_mr_close(mr));
+}
+
+/* Only if there were more suspensions than are remembered since a call began, may one have touched
+ * its memory unseen. */
+TEST(register__many_suspensions_of_other_memory__only_later_ones_count)
+{
+    struct hmreg_mr *mr = NULL;
+
+    script_open(&fixture, NULL, NULL);
+    for (unsigned i = 0; i < 3 * RECENT; i++)
+        suspend_and_resume(0);
+    assert_ok(reg_between(1, RECENT, &mr));
+    assert_ok(hmreg_mr_close(mr));
+    mr = NULL;
+    assert_fails(reg_between(1, RECENT + 1, &mr), -EAGAIN, "suspended");
+    assert_null(mr);
 }
 
 /* ---- calls on other threads --------------------------------------------------------------- */
@@ -192,25 +234,25 @@ static void start_beside(void)
     assert_false(atomic_load(&beside.ended));
 }
 
-static int reg_beside(void *self, const struct provider_request *req, struct hmreg_mr_keys *out,
-                      struct hmreg_reason *why)
+static int before_reg(unsigned domain)
 {
-    bool fails = beside.armed && beside.again && script.count == 2;
-    int rc = fails ? -EIO : script_ops.reg(self, req, out, why);
+    if (!beside.armed || !beside.again || script.count < 2)
+        return 0;
+    start_beside();
+    return -EIO;
+}
 
-    if (beside.armed && beside.again && !fails)
+static void after_reg(void)
+{
+    if (beside.armed && beside.again)
         assert_ok(hmreg_invalidate(fixture.lib, fixture.memory[0], LEN));
     else if (beside.armed && !beside.in_callback)
         start_beside();
-    return rc;
 }
 
-static int dereg_beside(void *self, struct hmreg_mr_keys *mr)
+static void after_dereg(void)
 {
-    int rc = script_ops.dereg(self, mr);
-
     atomic_store(&beside.deregistered, true);
-    return rc;
 }
 
 static void made_beside(const struct hmreg_mr *mr, const struct hmreg_mr_info *info, void *context)
@@ -223,7 +265,6 @@ static void suspend_during(uint32_t flags, bool explicit, bool in_callback, int 
 {
     struct hmreg_domain_config config = {
         .size = sizeof(config), .flags = flags, .made = made_beside};
-    struct provider_ops ops = script_ops;
     struct hmreg_mr *before = NULL, *mr = NULL;
     struct hmreg_domain *usual;
     unsigned resumed = 0;
@@ -231,9 +272,10 @@ static void suspend_during(uint32_t flags, bool explicit, bool in_callback, int 
 
     script_open(&fixture, NULL, NULL);
     usual = fixture.domain;
-    ops.reg = reg_beside;
-    ops.dereg = dereg_beside;
-    assert_ok(hmreg_domain_create(fixture.lib, &ops, &script_caps, NULL, &config, &fixture.domain));
+    script.before_reg = before_reg;
+    script.after_reg = after_reg;
+    script.after_dereg = after_dereg;
+    assert_ok(script_domain(fixture.lib, NULL, &config, &fixture.domain));
     before = reg(0, 1);
     beside.in_callback = in_callback;
     beside.armed = true;
@@ -294,69 +336,28 @@ static void suspend_after_free(void)
     inside = false;
 }
 
-static int reg_fails(void *self, const struct provider_request *req, struct hmreg_mr_keys *out,
-                     struct hmreg_reason *why)
+static int fail_third(unsigned domain)
 {
     if (script.count < 2)
-        return script_ops.reg(self, req, out, why);
+        return 0;
     after_free = suspend_after_free;
-    return hmreg_fail(-EIO, "it fails");
+    return -EIO;
 }
 
 /* As each thing that a failed job has is freed, another call finds the job. */
 TEST(suspend__while_a_job_ends__what_it_frees_is_not_read)
 {
     struct hmreg_job_config config = {.size = sizeof(config), .workers = 1, .piece_len = LEN};
-    struct provider_ops ops = script_ops;
-    struct hmreg_domain *usual;
     struct hmreg_mr *mr = NULL;
 
     script_open(&fixture, NULL, NULL);
-    usual = fixture.domain;
-    ops.reg = reg_fails;
-    assert_ok(hmreg_domain_create(fixture.lib, &ops, &script_caps, NULL, NULL, &fixture.domain));
+    script.before_reg = fail_third;
     assert_int_equal(hmreg_mr_reg_large(fixture.domain, fixture.memory[0], 3 * LEN,
                                         HMREG_ACCESS_ALL, &config, &mr),
                      -EIO);
     after_free = NULL;
     assert_true(found_job > 0);
     assert_int_equal(script.live, 0);
-    assert_ok(hmreg_domain_close(fixture.domain));
-    script.destroys--;
-    fixture.domain = usual;
-}
-
-/* What a call knows of its memory is from before a suspension, which has ended by now. */
-TEST(register__memory_was_suspended_since_it_was_resolved__eagain)
-{
-    struct resolved found = {.iface = HMREG_IFACE_CUDA};
-    struct hmreg_mr *mr = NULL;
-    struct request request = {.count = 1, .access = HMREG_SEND};
-    struct layout layout;
-    struct origin *origin;
-    unsigned resumed = 0;
-    struct iovec range;
-    uint64_t since;
-
-    script_open(&fixture, NULL, NULL);
-    range = (struct iovec){fixture.memory[0], LEN};
-    request.iov = &range;
-    layout_init(&layout, &request, &found);
-    for (int elsewhere = 0; elsewhere < 2; elsewhere++) {
-        assert_ok(region_new(fixture.domain, &layout, &mr));
-        origin = origin_new(&request, NULL, 0);
-        since = suspended_since(&fixture.lib->suspended);
-        if (elsewhere) {
-            assert_ok(hmreg_suspend(fixture.lib, fixture.memory[1], LEN));
-            assert_ok(hmreg_resume(fixture.lib, fixture.memory[1], LEN, NULL));
-        } else {
-            assert_ok(sleep_all());
-            assert_ok(wake(&resumed));
-        }
-        assert_int_equal(origin_begin(mr, origin, ORIGIN_FILLING, since), elsewhere ? 0 : -EAGAIN);
-        origin_end(fixture.domain, origin);
-        region_free(mr);
-    }
 }
 
 /* A descriptor of the first device's memory, of this number or a higher one. */
@@ -405,28 +406,20 @@ TEST(resume__list_of_callers_dmabufs__each_one_is_asked_for)
 
 TEST(suspend__job_of_the_range__busy)
 {
-    struct hmreg_job_config config = {.size = sizeof(config), .piece_len = LEN, .workers = 1};
-    struct iovec range;
-    struct hmreg_mr_attr attr = {.size = sizeof(attr),
-                                 .iov = &range,
-                                 .iov_count = 1,
-                                 .access = HMREG_ACCESS_ALL,
-                                 .requested_key = 5};
-    struct provider_caps caps = script_caps;
+    struct script_caps caps = script_caps;
     struct hmreg_job *job = NULL;
     struct hmreg_mr *mr = NULL;
     unsigned resumed = 0;
 
     caps.any_thread = false; /* the waiting thread registers */
     script_open(&fixture, &caps, NULL);
-    range = (struct iovec){fixture.memory[0], 4ul * LEN};
-    assert_ok(hmreg_job_start(fixture.domain, &attr, 0, &config, &job));
+    assert_ok(script_job(&fixture, LEN, &job));
     assert_fails(sleep_all(), -EBUSY, "a job");
     assert_ok(hmreg_job_wait(job, -1, &mr));
     assert_ok(hmreg_job_close(job));
     assert_ok(sleep_all());
     assert_int_equal(script.live, 0);
-    assert_int_equal(hmreg_job_start(fixture.domain, &attr, 0, &config, &job), -EAGAIN);
+    assert_int_equal(script_job(&fixture, LEN, &job), -EAGAIN);
     assert_ok(wake(&resumed));
     assert_int_equal(script.live, 4);
     assert_int_equal(hmreg_mr_head_of(mr)->count, 4);

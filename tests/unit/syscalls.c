@@ -4,8 +4,8 @@
  * list lives, one that is ended for the special ones too lives with HMREG_SYSCALLS=plain, and each
  * call that is refused has the effect that the page says.
  */
-#include "core/base/fault_cause.h"
 #include "tests/support/code_filters.h"
+#include "tests/support/inside.h"
 #include "tests/support/test.h"
 
 #include <hmreg/loopback.h>
@@ -232,9 +232,9 @@ static struct outcome {
 static void look_for_causes(char *memory)
 {
     struct iovec iov[2] = {{memory, LEN}, {calls, 1}};
-    char text[FAULT_CAUSE_BYTES];
+    char text[INSIDE_CAUSE_BYTES];
 
-    hmreg_fault_cause(iov, 2, false, text);
+    inside_find_cause(iov, 2, false, text);
 }
 
 static int use_domain(struct hmreg *lib, struct hmreg_domain *domain, char *memory)

@@ -2,6 +2,8 @@
  * Host memory, by both ways of reading the kernel's list of mappings: each case runs with the
  * PROCMAP_QUERY ioctl (if the kernel has it) and with the list as text. The test interposes
  * ioctl(). */
+
+/* What a runtime says of host memory, to the core alone. */
 #include "core/contract/hmem.h"
 #include "tests/support/test.h"
 

@@ -6,9 +6,6 @@
 #define FAILING_MALLOC
 #include "tests/unit/peer_provider.h"
 
-#include "core/context/domain.h" /* takes a mode from some members */
-#include "core/remote/rails_token.h"
-
 #include <hmreg/table.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -41,8 +38,8 @@ static size_t make_rails(uint8_t *out, size_t peer, size_t without, size_t raw)
     for (size_t i = 0; i < RAILS; i++)
         sizes[i] =
             i == without ? 0 : make_token(token[i], base_of(peer, i), key_of(peer, i), 1, i >= raw);
-    size = rails_token_size(sizes, RAILS);
-    at = rails_token_begin(out, sizes, RAILS);
+    size = token_rails_size(sizes, RAILS);
+    at = token_rails_begin(out, sizes, RAILS);
     for (size_t i = 0; i < RAILS; at += sizes[i++])
         memcpy(at, token[i], sizes[i]);
     return size;
@@ -295,7 +292,7 @@ TEST(write__rails_that_cannot_be_opened__not_filled_where_rails_may_lack)
         test_finish();
     }
     open_fixture(RAILS, 0);
-    rails_token_begin(token, (size_t[]){64, 72}, 2); /* the second one ends before its place does */
+    token_rails_begin(token, (size_t[]){64, 72}, 2); /* the second one ends before its place does */
     make_token(token + 24, 1, 1, 1, false);
     make_token(token + 24 + 64, 1, 1, 1, false);
     assert_ok(hmreg_table_open(fixture.group, entries, 1, 0, &table));
@@ -382,24 +379,24 @@ TEST(write__raw_keys__mapped_until_the_change_after_the_one_that_replaced_them)
     open_raw(RAILS, 0);
     assert_ok(hmreg_table_open(fixture.group, entries, 2, 0, &table));
     assert_ok(hmreg_table_write(table, 0, 2, all, size, 0));
-    assert_int_equal(live_keys, 6);
+    assert_int_equal(script.keys, 6);
     assert_true(entries[RAILS].key == key_of(1, 0) + base_of(1, 0));
     assert_ok(hmreg_table_write(table, 0, 1, all, size / 2, 0));
-    assert_int_equal(live_keys, 9);
+    assert_int_equal(script.keys, 9);
     assert_ok(hmreg_table_write(table, 1, 1, NULL, 0, 0));
-    assert_int_equal(live_keys, 6);
-    map_code = -ENOSPC;
+    assert_int_equal(script.keys, 6);
+    script.map_code = -ENOSPC;
     assert_fails(hmreg_table_write(table, 0, 2, all, size, 0), -ENOSPC,
                  "tokens[0]: rails[0]: no key");
-    map_code = 0;
+    script.map_code = 0;
     all[size / 2 + 12] ^= 1; /* the second token: what the first one took is given back */
     assert_fails(hmreg_table_write(table, 0, 2, all, size, 0), -EBADMSG, "tokens[1]");
-    assert_int_equal(live_keys, 6);
+    assert_int_equal(script.keys, 6);
     hmreg_table_close(table);
-    assert_int_equal(live_keys, 0);
+    assert_int_equal(script.keys, 0);
     assert_ok(hmreg_table_open(fixture.group, entries, 2, HMREG_TABLE_SHORT, &table));
     assert_fails(hmreg_table_write(table, 0, 1, all, size / 2, 0), -EOVERFLOW, "32 bits");
-    assert_int_equal(live_keys, 0);
+    assert_int_equal(script.keys, 0);
     hmreg_table_close(table);
 }
 
@@ -410,12 +407,10 @@ TEST(write__raw_keys_of_the_last_rail_only__kept_and_given_back)
     struct hmreg_table *table = NULL;
     size_t size = gather(all, 2, RAILS - 1);
 
-    open_raw(RAILS, 0);
-    for (size_t i = 0; i < RAILS - 1; i++)
-        fixture.members[i]->caps.mr_mode &= ~HMREG_MR_RAW;
+    open_raw_of(RAILS, RAILS - 1, 0);
     assert_ok(hmreg_table_open(fixture.group, entries, 2, 0, &table));
     assert_ok(hmreg_table_write(table, 0, 2, all, size, 0));
-    assert_int_equal(live_keys, 2);
+    assert_int_equal(script.keys, 2);
     hmreg_table_close(table);
 }
 
@@ -428,13 +423,13 @@ TEST(write__raw_keys_of_a_replaced_member__given_back_by_the_old_one)
     struct hmreg_table *table = NULL;
     uint8_t token[512];
     size_t size = make_rails(token, 0, RAILS, 0);
-    int keys_of_new = 0;
+    struct script_caps caps = raw_caps;
 
     open_raw(RAILS, 0);
     old = fixture.members[1];
-    assert_ok(
-        hmreg_domain_create(fixture.script.lib, &raw_ops, &raw_caps, &keys_of_new, NULL, &new));
-    fixture.members[fixture.count++] = new;
+    caps.number = 1;
+    add_member(&caps, NULL);
+    new = fixture.members[fixture.count - 1];
     assert_ok(hmreg_table_open(fixture.group, entries, 1, 0, &table));
     assert_ok(hmreg_table_write(table, 0, 1, token, size, 0));
     assert_ok(hmreg_group_withdraw(fixture.group, 1, "cable cut"));
@@ -448,9 +443,9 @@ TEST(write__raw_keys_of_a_replaced_member__given_back_by_the_old_one)
     assert_fails(hmreg_domain_close(old), -EBUSY, "1 mapped keys");
     assert_ok(hmreg_table_write(table, 0, 1, token, size, 0));
     assert_int_equal(hmreg_table_load(&entries[1], &out), 0);
-    assert_int_equal(keys_of_new, 1);
+    assert_int_equal(script.keys_of[1], 1);
     hmreg_table_close(table);
-    assert_int_equal(keys_of_new, 0);
+    assert_int_equal(script.keys_of[1], 0);
 }
 
 /* What a table must say: the peer of each entry, 0: not filled; and how many keys it has mapped. */
@@ -487,7 +482,7 @@ static void assert_as_model(const struct hmreg_table_entry *entries, struct mode
         assert_true(entries[i].key == key_of(peer, i % RAILS) + base_of(peer, i % RAILS));
         assert_false(entries[i].sequence & 1);
     }
-    assert_int_equal(live_keys, count_filled(model->peers, PEERS) + model->replaced);
+    assert_int_equal(script.keys, count_filled(model->peers, PEERS) + model->replaced);
 }
 
 /* Tokens of peers that are drawn, of which some lack a rail. */
@@ -559,7 +554,7 @@ TEST(table__each_allocation_fails__enomem_and_nothing_is_left)
         failing = 0;
         hmreg_table_close(table);
         assert_int_equal(blocks, before);
-        assert_int_equal(live_keys, 0);
+        assert_int_equal(script.keys, 0);
         if (!rc)
             break;
         assert_int_equal(rc, -ENOMEM);
@@ -637,10 +632,10 @@ TEST(write__device_fails__its_error_and_a_later_write_repairs)
     entries = (struct hmreg_table_entry *)vendor_view(fixture.script.memory[1]);
     cuda->copy_code = -EIO;
     assert_fails(hmreg_table_write(table, 0, 1, token, size, 0), -EIO, "");
-    assert_int_equal(live_keys, RAILS); /* an entry may have it */
+    assert_int_equal(script.keys, RAILS); /* an entry may have it */
     cuda->copy_code = 0;
     assert_ok(hmreg_table_write(table, 0, 1, token, size, 0));
-    assert_int_equal(live_keys, 2 * RAILS);
+    assert_int_equal(script.keys, 2 * RAILS);
     assert_true(entries[1].key == key_of(0, 1) + base_of(0, 1));
     assert_int_equal(entries[1].sequence, 4);
     hmreg_table_close(table);
@@ -658,10 +653,10 @@ TEST(write__device_table_of_10000_peers__each_entry_is_right)
 
     open_fixture(FOUR, 0);
     for (size_t peer = 0; peer < MANY; peer++) {
-        size_t sizes[FOUR] = {64, 64, 64, 64}, size = rails_token_size(sizes, FOUR);
+        size_t sizes[FOUR] = {64, 64, 64, 64}, size = token_rails_size(sizes, FOUR);
 
         assert_in_range(size, 1, stride);
-        at = rails_token_begin(all + peer * stride, sizes, FOUR);
+        at = token_rails_begin(all + peer * stride, sizes, FOUR);
         for (size_t i = 0; i < FOUR; i++)
             at += make_token(at, base_of(peer, i), key_of(peer, i), 1, false);
     }

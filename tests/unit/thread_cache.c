@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * A thread cache's hash: programs' addresses must not cluster: adjacent buffers, of any usual size.
- * And how its tables grow.
+ * What a get looks up. A thread cache's hash: programs' addresses must not cluster: adjacent
+ * buffers, of any usual size. And how its tables grow. The key of a get's attributes: each byte of
+ * them is part of it, or named.
  */
+
+/* A wrong hash or key shows in no result: hits only get slow, or regions are not shared. */
+#include "core/base/dmabuf.h"
 #include "core/cache/cache_pool.h"
 #include "core/cache/thread_cache.h"
+#include "core/cache/variant.h"
 #include "tests/support/test.h"
 
+#include <sys/epoll.h>
 #include <sys/mman.h>
 
 #define SLOTS 256u
@@ -161,6 +167,118 @@ TEST(set_close__after_large_tables__none_stays_mapped)
     }
     open_set();
     assert_int_equal(test_mapped_pages(), before);
+}
+
+/* ---- the key of attributes ---------------------------------------------------------------- */
+
+#define LEN 4096
+
+static char memory[LEN];
+
+/* Is the byte of struct hmreg_mr_attr one that the key leaves out, or that it contains in another
+ * form? A field that is not named here is part of the key. */
+static bool is_left_out(size_t byte)
+{
+#define FIELD(name)                                                                                \
+    (byte - offsetof(struct hmreg_mr_attr, name) < sizeof(((struct hmreg_mr_attr *)0)->name))
+    return FIELD(size) || FIELD(iov) || FIELD(iov_count) || FIELD(access) || FIELD(requested_key) ||
+           FIELD(context) || FIELD(auth_key) || FIELD(segments) || FIELD(claim_iface) ||
+           FIELD(iface) || FIELD(device) || FIELD(dmabuf) || FIELD(endpoint) || FIELD(endpoints) ||
+           FIELD(endpoint_count) || byte >= offsetof(struct hmreg_mr_attr, policy) ||
+           (byte >= offsetof(struct hmreg_mr_attr, device) + sizeof(int) &&
+            byte < offsetof(struct hmreg_mr_attr, dmabuf)) || /* padding */
+           (byte >= offsetof(struct hmreg_mr_attr, claim_kind) + sizeof(int) &&
+            byte < offsetof(struct hmreg_mr_attr, endpoints)); /* padding */
+#undef FIELD
+}
+
+static bool is_size_of_key(size_t byte)
+{
+    return byte - offsetof(struct hmreg_mr_attr, auth_key_size) < sizeof(size_t);
+}
+
+TEST(variant__each_byte_of_the_attributes__part_of_the_key_or_named)
+{
+    static const struct iovec range = {memory, LEN};
+    struct attributes attributes = {.attr = {.size = 0}, .request = {.iov = &range}};
+    unsigned char *bytes = (unsigned char *)&attributes.attr;
+    struct variant *variant;
+    struct variants variants;
+    bool identified;
+
+    variants_open(&variants);
+    for (size_t i = 0; i < sizeof(attributes.attr); i++) {
+        if (i - offsetof(struct hmreg_mr_attr, claim_iface) - 1 < sizeof(int) - 1)
+            continue; /* not 0 or 1 */
+        bytes[i] ^= 1;
+        if (i >= offsetof(struct hmreg_mr_attr, dmabuf) &&
+            i < offsetof(struct hmreg_mr_attr, dmabuf) + sizeof(void *))
+            attributes.attr.dmabuf = NULL;
+        attributes.attr.auth_key_size = is_size_of_key(i) ? 1 : 0;
+        attributes.attr.auth_key = is_size_of_key(i) ? bytes : NULL;
+        assert_ok(variant_get(&variants, &attributes, NULL, 0, &variant, &identified));
+        assert_true(identified);
+        if (is_left_out(i) != !variant)
+            fail_msg("byte %zu of struct hmreg_mr_attr", i);
+        variant_put(&variants, variant);
+        attributes = (struct attributes){.attr = {.size = 0}, .request = {.iov = &range}};
+        memset(bytes, 0, sizeof(attributes.attr));
+    }
+    assert_null(variants.tree);
+    variants_close(&variants);
+}
+
+/* Another thread uses the variant before this one has the lock: NULL, or which. */
+static struct variant *used_before;
+static pthread_mutex_t *awaited;
+
+int __real_pthread_mutex_lock(pthread_mutex_t *lock);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *lock);
+
+int __wrap_pthread_mutex_lock(pthread_mutex_t *lock)
+{
+    if (lock == awaited)
+        variant_use(used_before);
+    return __real_pthread_mutex_lock(lock);
+}
+
+TEST(variant_put__used_by_another_at_once__goes_with_the_last_use)
+{
+    static const struct iovec range = {memory, LEN};
+    struct attributes attributes = {.attr = {.page_size = 4096}, .request = {.iov = &range}};
+    struct variants variants;
+    bool identified;
+
+    variants_open(&variants);
+    assert_ok(variant_get(&variants, &attributes, NULL, 0, &used_before, &identified));
+    awaited = &variants.lock;
+    variant_put(&variants, used_before);
+    awaited = NULL;
+    assert_non_null(variants.tree);
+    variant_put(&variants, used_before);
+    assert_null(variants.tree);
+    variants_close(&variants);
+}
+
+/* An epoll descriptor's inode is shared by all such descriptors, as a dmabuf's was before
+ * Linux 5.3. */
+TEST(dmabuf__without_an_inode_of_its_own__has_no_identity)
+{
+    struct hmreg_mr_dmabuf dmabuf = {.fd = epoll_create1(EPOLL_CLOEXEC), .len = LEN};
+    static const struct iovec range = {memory, LEN};
+    struct attributes attributes = {.attr = {.dmabuf = &dmabuf}, .request = {.iov = &range}};
+    struct variant *variant;
+    struct variants variants;
+    bool identified;
+
+    assert_true(dmabuf_look(dmabuf.fd, &attributes.file));
+    variants_open(&variants);
+    assert_ok(variant_get(&variants, &attributes, NULL, HMREG_REG_DMABUF, &variant, &identified));
+    assert_non_null(variant);
+    assert_false(identified);
+    variant_put(&variants, variant);
+    variants_close(&variants);
+    close(dmabuf.fd);
 }
 
 TEST_MAIN()

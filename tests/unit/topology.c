@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * What a topology says of a tree of sysfs that the test makes, and of this machine. */
+
+/* Two readers fill a topology, and no call shows what each found; the order of domains is for
+ * groups, which show only the nearest. */
+#include "affinity/topology.h"
+
 #include "tests/support/code_filters.h"
+#include "tests/support/script.h"
 #include "tests/tools/tree.h"
 #include "tests/unit/affinity.h"
 
+#include <hmreg/loopback.h>
 #include <stdlib.h>
 #include <unistd.h>
 #ifdef HMREG_AFFINITY_HWLOC
@@ -249,6 +256,61 @@ TEST(this_machine__every_interface__has_a_distance_or_a_reason)
         print_message("%s: %s, %s\n", name, hmreg_distance_name(out[0].distance), out[0].reason);
     }
     end();
+}
+
+/* ---- domains ---------------------------------------------------------------------------- */
+
+static int open_domain(struct hmreg *lib, const char *nic, const struct hmreg_pci *at,
+                       struct hmreg_domain **out)
+{
+    struct script_caps caps = script_caps;
+
+    snprintf(caps.nic, sizeof(caps.nic), "%s", nic);
+    if (at)
+        caps.pci = *at;
+    return script_domain(lib, &caps, NULL, out);
+}
+
+TEST(domains__of_several_nics__nearest_first)
+{
+    static const char *const nics[] = {"shm", "mlx5_3", "anything", "mlx5_4", "mlx5_1-dgram"};
+    struct hmreg_place place = at_pci("01:00.0");
+    struct hmreg_pci at = pci("16:00.0");
+    struct hmreg_domain *domains[6];
+    enum hmreg_distance distances[6];
+    size_t order[6];
+
+    begin();
+    for (size_t i = 0; i < 5; i++)
+        assert_ok(open_domain(fixture.lib, nics[i], i == 2 ? &at : NULL, &domains[i]));
+    assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, NULL, &domains[5]));
+    assert_ok(topology_order_domains(fixture.topology, &place, domains, 6, order, distances));
+    assert_int_equal(order[0], 4);
+    assert_int_equal(order[1], 2); /* by the address that its fabric reports */
+    assert_int_equal(order[2], 1);
+    assert_int_equal(order[3], 3);
+    assert_int_equal(order[4], 0);
+    assert_int_equal(order[5], 5);
+    assert_int_equal(distances[0], HMREG_DISTANCE_SWITCH);
+    assert_int_equal(distances[1], HMREG_DISTANCE_ROOT_PORT);
+    assert_int_equal(distances[5], HMREG_DISTANCE_UNKNOWN);
+    for (size_t i = 0; i < 6; i++)
+        assert_ok(hmreg_domain_close(domains[i]));
+}
+
+TEST(domains__of_no_such_place__enodev)
+{
+    struct hmreg_place nowhere = at_node(5);
+    enum hmreg_distance distance;
+    struct hmreg_domain *domain;
+    size_t order = 7;
+
+    begin();
+    assert_ok(hmreg_domain_open_loopback(fixture.lib, NULL, NULL, &domain));
+    assert_fails(topology_order_domains(fixture.topology, &nowhere, &domain, 1, &order, &distance),
+                 -ENODEV, "node 5");
+    assert_int_equal(order, 7);
+    assert_ok(hmreg_domain_close(domain));
 }
 
 TEST_MAIN()

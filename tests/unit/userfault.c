@@ -4,6 +4,8 @@
  * reading, for which the test interposes the monitor thread's read; and after changes were lost.
  * And how the thread begins, ends and rests.
  */
+
+/* The monitor without a cache: what it reports, in which order, which a cache's look-ups hide. */
 #include "core/base/maps.h"
 #include "core/monitor/change/change_queue.h"
 #include "core/monitor/monitor.h"

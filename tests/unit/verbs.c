@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * The verbs provider on a simulated libibverbs: its calls of the device, and its results for each
  * answer. */
-#include "core/base/fault_cause.h"
 #include "tests/support/queries.h"
 #include "tests/unit/verbs_fixture.h"
 
@@ -20,13 +19,10 @@ static void open_fixture(void)
 static unsigned looks; /* for a cause */
 static bool look_written;
 
-bool __real_hmreg_fault_cause(const struct iovec *iov, size_t count, bool written,
-                              char text[FAULT_CAUSE_BYTES]);
-bool __wrap_hmreg_fault_cause(const struct iovec *iov, size_t count, bool written,
-                              char text[FAULT_CAUSE_BYTES]);
+bool __real_hmreg_fault_cause(const struct iovec *iov, size_t count, bool written, char *text);
+bool __wrap_hmreg_fault_cause(const struct iovec *iov, size_t count, bool written, char *text);
 
-bool __wrap_hmreg_fault_cause(const struct iovec *iov, size_t count, bool written,
-                              char text[FAULT_CAUSE_BYTES])
+bool __wrap_hmreg_fault_cause(const struct iovec *iov, size_t count, bool written, char *text)
 {
     looks++;
     look_written = written;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * The kernel's peer memory in sysfs, on a simulated sysfs. */
+
+/* A folder of the test's in sysfs's place: the provider looks into the machine's. */
 #include "providers/verbs/verbs_peers.h"
 #include "tests/support/test.h"
 

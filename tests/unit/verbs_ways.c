@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * Data direct in the verbs provider, on a simulated libibverbs and a simulated libmlx5 that is
  * loaded as libibverbs loads its drivers: what each version of it and each NIC answers. */
-#include "providers/verbs/verbs_direct.h"
 #include "simulated/engine/pcie.h"
 #include "simulated/nic/mlx5.h"
 #include "tests/support/queries.h"

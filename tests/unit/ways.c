@@ -24,7 +24,7 @@ static void open_nic(bool direct, bool pcie, const enum hmreg_way *ways)
 {
     struct hmreg_domain_config config = {.size = sizeof(config),
                                          .order = {HMREG_PATH_DMABUF, HMREG_PATH_PEERMEM}};
-    struct provider_caps caps = script_caps;
+    struct script_caps caps = script_caps;
 
     caps.data_direct = direct;
     caps.pcie = pcie;
@@ -222,17 +222,14 @@ TEST(config__wrong_ways__named)
 
     script_open(&fixture, NULL, NULL);
     config.ways[1] = (enum hmreg_way)HMREG_WAY_COUNT;
-    assert_fails(
-        hmreg_domain_create(fixture.lib, &script_ops, &script_caps, NULL, &config, &domain),
-        -EINVAL, "config->ways[1] is 5; accepted are");
+    assert_fails(script_domain(fixture.lib, NULL, &config, &domain), -EINVAL,
+                 "config->ways[1] is 5; accepted are");
     config.ways[1] = HMREG_WAY_PCIE;
-    assert_fails(
-        hmreg_domain_create(fixture.lib, &script_ops, &script_caps, NULL, &config, &domain),
-        -EINVAL, "config->ways[1] is set after the list's end, ways[0]");
+    assert_fails(script_domain(fixture.lib, NULL, &config, &domain), -EINVAL,
+                 "config->ways[1] is set after the list's end, ways[0]");
     config.ways[0] = HMREG_WAY_PCIE;
-    assert_fails(
-        hmreg_domain_create(fixture.lib, &script_ops, &script_caps, NULL, &config, &domain),
-        -EINVAL, "config->ways has pcie twice");
+    assert_fails(script_domain(fixture.lib, NULL, &config, &domain), -EINVAL,
+                 "config->ways has pcie twice");
     assert_null(domain);
     script.destroys = 0;
 }
@@ -250,7 +247,7 @@ static void hear(enum hmreg_log_level level, const char *text, void *context)
 TEST(log__each_refusal_and_the_way_taken)
 {
     struct hmreg_config config = {.size = sizeof(config), .log = hear};
-    struct provider_caps caps = script_caps;
+    struct script_caps caps = script_caps;
     struct hmreg_domain *domain;
     struct hmreg *lib;
     struct hmreg_mr *mr;
@@ -261,7 +258,7 @@ TEST(log__each_refusal_and_the_way_taken)
     said[0] = '\0';
     caps.data_direct = true;
     assert_ok(hmreg_open(&config, &lib));
-    assert_ok(hmreg_domain_create(lib, &script_ops, &caps, NULL, NULL, &domain));
+    assert_ok(script_domain(lib, &caps, NULL, &domain));
     memory = vendor_memory(HMREG_IFACE_CUDA, 1, HMREG_MEM_DEVICE, 4096);
     script.refuse_way[DIRECT] = -EREMOTE;
     assert_ok(hmreg_mr_reg(domain, memory, 4096, HMREG_SEND, 0, 0, 0, &mr, NULL));
@@ -289,7 +286,7 @@ TEST(group__each_mapping__exported_once)
     cuda->coherent = true;
     for (int i = 0; i < 6; i++) {
         struct hmreg_domain_config each = {.size = sizeof(each)};
-        struct provider_caps caps = script_caps;
+        struct script_caps caps = script_caps;
 
         caps.data_direct = taken[i] == BOTH;
         caps.pcie = taken[i] == PCIE;
@@ -297,7 +294,7 @@ TEST(group__each_mapping__exported_once)
             caps.data_direct = true;
             each.ways[0] = DIRECT;
         }
-        assert_ok(hmreg_domain_create(fixture.lib, &script_ops, &caps, NULL, &each, &members[i]));
+        assert_ok(script_domain(fixture.lib, &caps, &each, &members[i]));
     }
     own.ways[0] = PLAIN;
     assert_fails(hmreg_group_open(fixture.lib, members, 6, &config, &group), -EINVAL,

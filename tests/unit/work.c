@@ -4,34 +4,29 @@
  * there are. The reaper is paused, so that what is left over is these calls'. The steps are those
  * that core/base/work.h counts, in debug builds.
  */
-#include "core/base/work.h"
-#include "core/cache/cache_set.h"
 #include "tests/support/cache_fixture.h"
+#include "tests/support/inside.h"
 
-#define MANY (8 * CACHE_WORK_MOST)
+#define MANY (8 * INSIDE_WORK_MOST)
 #define LEN  64
 
 static char *memory;        /* of MANY regions, and one more */
 static unsigned long worst; /* steps of a call */
 
-#ifdef NDEBUG
 static unsigned long steps(void)
 {
-    test_skip("a release build does not count steps");
-    return 0;
+    unsigned long steps = 0;
+
+    if (!inside_steps(&steps))
+        test_skip("a release build does not count steps");
+    return steps;
 }
-#else
-static unsigned long steps(void)
-{
-    return work_counted;
-}
-#endif
 
 static void close_resumed(void)
 {
     print_message("%lu steps\n", worst);
-    assert_in_range(worst, 0, CACHE_WORK_MOST);
-    reaper_resume(&fixture.domain->caches->reaper);
+    assert_in_range(worst, 0, INSIDE_WORK_MOST);
+    inside_resume(fixture.domain);
     fixture_close();
     free(memory);
 }
@@ -43,7 +38,7 @@ static void open_paused(const struct hmreg_domain_config *config)
     assert_non_null(memory);
     fixture_open(HMREG_MONITOR_IMPORT, config);
     fixture_key(&memory[MANY * LEN], LEN); /* starts the reaper */
-    reaper_pause(&fixture.domain->caches->reaper);
+    inside_pause(fixture.domain);
     test_after(close_resumed);
     worst = 0;
 }
@@ -100,7 +95,7 @@ static void fill(void)
 
 static bool is_shut(void)
 {
-    return gate_is_queued(fixture.domain->caches->pool.thread_caches.gate);
+    return inside_has_changes(fixture.domain);
 }
 
 static struct hmreg_domain_config unlimited(void)
@@ -130,7 +125,7 @@ TEST(change__all_memory_of_many_entries__each_get_ends_some)
         assert_int_equal(key(0), before);
         gets += 2;
     }
-    assert_in_range(gets, MANY / CACHE_WORK_MOST, MANY);
+    assert_in_range(gets, MANY / INSIDE_WORK_MOST, MANY);
     assert_true(is_new(MANY / 2));
     assert_int_equal(fixture_stats().uncached, 0);
 }
@@ -139,7 +134,7 @@ TEST(change__all_memory_of_many_entries__each_get_ends_some)
 TEST(change__many_wide_ones__none_is_stale)
 {
     struct hmreg_domain_config config = unlimited();
-    uint64_t other, each = MANY / (4 * CACHE_CUTS);
+    uint64_t other, each = MANY / (4 * INSIDE_CUTS);
 
     open_paused(&config);
     fill();
@@ -161,7 +156,7 @@ TEST(change__thousands_between_two_gets__none_is_stale)
     open_paused(&config);
     fill();
     for (size_t turn = 0; turn < 4; turn++) {
-        size_t changes = turn == 3 ? 2 * CHANGES_SIZE : CHANGES_SIZE / 2, at = turn % 2;
+        size_t changes = turn == 3 ? 2 * INSIDE_CHANGES : INSIDE_CHANGES / 2, at = turn % 2;
 
         key(changes - 1);
         for (size_t i = 0; i < changes; i++)

@@ -4,6 +4,8 @@
  */
 #include "tests/gpu/cuda/driver.h"
 
+#include "core/patch/entry_hook.h"
+
 #include <dlfcn.h>
 #include <sys/mman.h>
 
@@ -60,6 +62,14 @@ void driver_need_fake(void)
     driver_load();
     if (!cu.fake)
         test_skip("needs the simulated driver, to count calls or make them fail");
+}
+
+void driver_need_hooks(void)
+{
+    if (entry_hooks_refusal())
+        test_skip("%s", entry_hooks_refusal());
+    if (!code_start())
+        test_skip("membarrier(2) does not synchronize code here");
 }
 
 void driver_need_devices(int count)
@@ -139,6 +149,21 @@ unsigned long long cu_alloc(size_t len)
 
     CU(cu.alloc(&addr, len));
     return addr;
+}
+
+struct cuda_pool *cu_pool(const struct cuda_pool_prop *prop, size_t len, unsigned long long *addr)
+{
+    struct cuda_pool *pool = NULL, *found = NULL;
+    unsigned long long types = 99;
+
+    CU(cu.pool_create(&pool, prop));
+    CU(cu.alloc_from_pool(addr, len, pool, NULL));
+    CU(cu.stream_wait(NULL));
+    CU(cu.pointer_attribute(&found, CUDA_PTR_MEMPOOL, *addr));
+    assert_ptr_equal(found, pool);
+    CU(cu.pointer_attribute(&types, CUDA_PTR_HANDLE_TYPES, *addr));
+    assert_int_equal(types, prop->handle_types);
+    return pool;
 }
 
 unsigned long long cu_alloc_large(void)

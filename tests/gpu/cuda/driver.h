@@ -40,6 +40,8 @@ extern struct driver cu;
 void driver_load(void);
 /* Skips the test on a real driver, where calls cannot be made to fail or counted. */
 void driver_need_fake(void);
+/* Skips the test where the driver's functions cannot be hooked. */
+void driver_need_hooks(void);
 /* Skips the test if there are fewer devices. */
 void driver_need_devices(int count);
 
@@ -74,6 +76,8 @@ unsigned long long cu_alloc(size_t len);
 unsigned long long cu_alloc_large(void);
 void *as_pointer(uint64_t addr);
 /* Loads a module or a library with a variable of 100,000 bytes. */
+/* A pool, and memory of it, which says so. */
+struct cuda_pool *cu_pool(const struct cuda_pool_prop *prop, size_t len, unsigned long long *addr);
 struct cuda_module *cu_module(bool managed, unsigned long long *addr);
 struct cuda_library *cu_library(bool managed, unsigned long long *addr);
 /* A green context with all of a device, and its context; skips if the driver has none. */

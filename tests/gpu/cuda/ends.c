@@ -23,17 +23,9 @@ static void listen(uint64_t start, uint64_t end)
     reports += start <= expected_start && end >= expected_end;
 }
 
-static void need_hooks(void)
-{
-    if (entry_hooks_refusal())
-        test_skip("%s", entry_hooks_refusal());
-    if (!code_start())
-        test_skip("membarrier(2) does not synchronize code here");
-}
-
 static struct bench begin(void)
 {
-    need_hooks();
+    driver_need_hooks();
     hmem_listen(listen);
     return bench_begin();
 }

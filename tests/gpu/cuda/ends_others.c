@@ -29,17 +29,9 @@ static void listen(uint64_t start, uint64_t end)
         atomic_fetch_add(&reports, 1);
 }
 
-static void need_hooks(void)
-{
-    if (entry_hooks_refusal())
-        test_skip("%s", entry_hooks_refusal());
-    if (!code_start())
-        test_skip("membarrier(2) does not synchronize code here");
-}
-
 static struct bench begin(void)
 {
-    need_hooks();
+    driver_need_hooks();
     hmem_listen(listen);
     return bench_begin();
 }
@@ -204,7 +196,7 @@ static struct code_watch place_and_look(bool moves)
     pid_t child;
     int rc;
 
-    need_hooks();
+    driver_need_hooks();
     test_forks_with_threads();
     fflush(NULL);
     child = fork();

@@ -135,18 +135,11 @@ TEST(kind__shareable_pool__refused_with_the_remedy)
                                   .handle_types = CUDA_HANDLE_POSIX_FD,
                                   .location = {CUDA_LOCATION_DEVICE, 0}};
     struct bench bench = begin();
-    unsigned long long addr = 0, types = 0;
-    struct cuda_pool *pool = NULL, *found = NULL;
+    unsigned long long addr;
+    struct cuda_pool *pool = cu_pool(&prop, BYTES, &addr);
     struct kind kind;
     int fd = -1;
 
-    CU(cu.pool_create(&pool, &prop));
-    CU(cu.alloc_from_pool(&addr, BYTES, pool, NULL));
-    CU(cu.stream_wait(NULL));
-    CU(cu.pointer_attribute(&found, CUDA_PTR_MEMPOOL, addr));
-    assert_ptr_equal(found, pool);
-    CU(cu.pointer_attribute(&types, CUDA_PTR_HANDLE_TYPES, addr));
-    assert_int_equal(types, CUDA_HANDLE_POSIX_FD);
     CU(cu.pool_export(&fd, pool, CUDA_HANDLE_POSIX_FD, 0));
     kind = pool_kind(addr);
     check(&kind);

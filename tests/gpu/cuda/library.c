@@ -39,10 +39,7 @@ static void begin(void)
     memcpy(&init, &entry, sizeof(init));
     if (!init || init(0) == CUDA_OK)
         test_skip("this driver has a device: the calls would be carried out");
-    if (entry_hooks_refusal())
-        test_skip("%s", entry_hooks_refusal());
-    if (!code_start())
-        test_skip("membarrier(2) does not synchronize code here");
+    driver_need_hooks();
 }
 
 static int version_of(void)

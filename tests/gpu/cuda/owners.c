@@ -26,7 +26,7 @@ TEST(get__variable_of_an_unloaded_library__the_new_memory)
     struct peer peer = peer_begin();
 
     for (unsigned char round = 1; round <= 3; round++) {
-        unsigned long long addr = 0, base = 0, plain;
+        unsigned long long addr = 0, base = 0;
         struct cuda_library *library = cu_library(false, &addr);
         size_t size = 0;
 
@@ -35,10 +35,7 @@ TEST(get__variable_of_an_unloaded_library__the_new_memory)
         peer_write(&peer, addr, BYTES, round);
         CU(cu.library_unload(library));
         assert_int_equal(cu.library_unload(library), CUDA_INVALID_VALUE);
-        plain = cu_alloc(size);
-        assert_int_equal(plain, base);
-        peer_write(&peer, addr, BYTES, (unsigned char)(round + 10));
-        CU(cu.free(plain));
+        peer_write_reused(&peer, base, size, addr, BYTES, (unsigned char)(round + 10));
     }
     assert_int_equal(test_stats_of(peer.domain).misses, 6);
     peer_end(&peer);
@@ -120,17 +117,14 @@ TEST(get__buffer_of_another_api__the_new_memory)
     unsigned long long first = 0;
 
     for (unsigned char round = 1; round <= 3; round++) {
-        unsigned long long addr = cu_external(BYTES), plain;
+        unsigned long long addr = cu_external(BYTES);
 
         first = first ? first : addr;
         assert_int_equal(addr, first);
         peer_write(&peer, addr, BYTES, round);
         assert_int_equal(cu.free_async(addr, NULL), CUDA_INVALID_VALUE);
         CU(cu.free(addr));
-        plain = cu_alloc(BYTES);
-        assert_int_equal(plain, addr);
-        peer_write(&peer, plain, BYTES, (unsigned char)(round + 10));
-        CU(cu.free(plain));
+        peer_write_reused(&peer, addr, BYTES, addr, BYTES, (unsigned char)(round + 10));
     }
     assert_int_equal(test_stats_of(peer.domain).misses, 6);
     peer_end(&peer);

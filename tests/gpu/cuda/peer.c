@@ -55,3 +55,13 @@ void peer_write(const struct peer *peer, uint64_t memory, size_t len, unsigned c
     write_once(peer, memory, len, bytes);
     write_once(peer, memory, len, bytes);
 }
+
+void peer_write_reused(const struct peer *peer, uint64_t base, size_t size, uint64_t memory,
+                       size_t len, unsigned char value)
+{
+    uint64_t plain = cu_alloc(size);
+
+    assert_int_equal(plain, base);
+    peer_write(peer, memory, len, value);
+    CU(cu.free(plain));
+}

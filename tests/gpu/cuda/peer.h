@@ -23,5 +23,9 @@ void peer_end(struct peer *peer);
 /* Writes into the memory through regions of two gets. The driver, in the current context, finds the
  * bytes there. */
 void peer_write(const struct peer *peer, uint64_t memory, size_t len, unsigned char value);
+/* What was at `base` has ended: memory that is allocated now is there, and a peer's write to
+ * `memory` in it is found there. */
+void peer_write_reused(const struct peer *peer, uint64_t base, size_t size, uint64_t memory,
+                       size_t len, unsigned char value);
 
 #endif

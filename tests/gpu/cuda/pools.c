@@ -210,7 +210,7 @@ TEST(get__variable_of_an_unloaded_module__the_new_memory)
     struct peer fixture = peer_begin();
 
     for (unsigned char round = 1; round <= 3; round++) {
-        unsigned long long addr = 0, base = 0, plain;
+        unsigned long long addr = 0, base = 0;
         struct cuda_module *module = cu_module(false, &addr);
         size_t size = 0;
 
@@ -220,10 +220,7 @@ TEST(get__variable_of_an_unloaded_module__the_new_memory)
         peer_write(&fixture, addr, BYTES, round);
         check_hit_asks(&fixture, addr);
         CU(cu.module_unload(module));
-        plain = cu_alloc(size);
-        assert_int_equal(plain, base);
-        peer_write(&fixture, addr, BYTES, (unsigned char)(round + 10));
-        CU(cu.free(plain));
+        peer_write_reused(&fixture, base, size, addr, BYTES, (unsigned char)(round + 10));
     }
     assert_int_equal(test_stats_of(fixture.domain).misses, 6);
     peer_end(&fixture);
@@ -235,7 +232,7 @@ TEST(get__unmapped_graphics__the_new_memory)
     struct cuda_graphics *graphics = cu.graphics(BYTES);
 
     for (unsigned char round = 1; round <= 3; round++) {
-        unsigned long long addr = 0, plain;
+        unsigned long long addr = 0;
         size_t size = 0;
 
         assert_int_equal(cu.graphics_pointer(&addr, &size, graphics), CUDA_NOT_MAPPED);
@@ -245,10 +242,7 @@ TEST(get__unmapped_graphics__the_new_memory)
         peer_write(&fixture, addr, BYTES, round);
         check_hit_asks(&fixture, addr);
         CU(cu.graphics_unmap(1, &graphics, NULL));
-        plain = cu_alloc(BYTES);
-        assert_int_equal(plain, addr);
-        peer_write(&fixture, plain, BYTES, (unsigned char)(round + 10));
-        CU(cu.free(plain));
+        peer_write_reused(&fixture, addr, BYTES, addr, BYTES, (unsigned char)(round + 10));
     }
     assert_int_equal(test_stats_of(fixture.domain).misses, 6);
     CU(cu.graphics_unregister(graphics));

@@ -4,23 +4,11 @@
  */
 #include "tests/gpu/cuda/driver.h"
 #include "tests/support/queries.h"
-
-#include "core/base/maps.h"
+#include "tests/support/walks.h"
 
 #include <hmreg/loopback.h>
 
 #define BYTES 100000
-
-static unsigned walks; /* of the process's mappings */
-
-void __real_maps_begin(struct maps *maps, const struct owned_fd *kept);
-void __wrap_maps_begin(struct maps *maps, const struct owned_fd *kept);
-
-void __wrap_maps_begin(struct maps *maps, const struct owned_fd *kept)
-{
-    walks++;
-    __real_maps_begin(maps, kept);
-}
 
 static struct hmreg *open_library(void)
 {

@@ -82,16 +82,21 @@ static void write_and_check(const struct hmreg_mr *mr, const char *text)
     hmreg_remote_close(remote);
 }
 
+static void open_with_regions(struct hmreg_mr **explicit, struct hmreg_mr **held)
+{
+    open_fixture();
+    assert_ok(hmreg_mr_reg(fixture.domain, as_pointer(fixture.addr), fixture.len,
+                           HMREG_ACCESS_REMOTE, 0, 5, 0, explicit, NULL));
+    assert_ok(hmreg_mr_get(fixture.domain, as_pointer(fixture.addr), fixture.len,
+                           HMREG_ACCESS_REMOTE, held));
+}
+
 TEST(virtual_memory__slept_and_mapped_in_other_pieces__reached)
 {
     static const unsigned pieces[] = {GRANULES, 1, 2, GRANULES};
     struct hmreg_mr *explicit = NULL, *held = NULL;
 
-    open_fixture();
-    assert_ok(hmreg_mr_reg(fixture.domain, as_pointer(fixture.addr), fixture.len,
-                           HMREG_ACCESS_REMOTE, 0, 5, 0, &explicit, NULL));
-    assert_ok(hmreg_mr_get(fixture.domain, as_pointer(fixture.addr), fixture.len,
-                           HMREG_ACCESS_REMOTE, &held));
+    open_with_regions(&explicit, &held);
     for (unsigned i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
         assert_ok(hmreg_suspend(fixture.lib, as_pointer(fixture.addr), fixture.len));
         unmap();
@@ -166,11 +171,7 @@ TEST(hibernate__memory_unmapped_and_mapped_again__reached)
     };
     struct hmreg_mr *explicit = NULL, *held = NULL;
 
-    open_fixture();
-    assert_ok(hmreg_mr_reg(fixture.domain, as_pointer(fixture.addr), fixture.len,
-                           HMREG_ACCESS_REMOTE, 0, 5, 0, &explicit, NULL));
-    assert_ok(hmreg_mr_get(fixture.domain, as_pointer(fixture.addr), fixture.len,
-                           HMREG_ACCESS_REMOTE, &held));
+    open_with_regions(&explicit, &held);
     for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
         for (size_t j = 0; j < 5 && orders[i][j]; j++)
             assert_ok(orders[i][j]());

@@ -3,7 +3,7 @@
  * A deallocation callback ends the identity of an allocation; where the runtime accepts none, the
  * identity is 0.
  */
-#include "tests/gpu/rocr/app.h"
+#include "tests/gpu/rocr/report.h"
 
 #define MIB (1u << 20)
 
@@ -153,30 +153,6 @@ TEST(close__withdrawal_fails__closes)
 
 /* ---- the end is reported ------------------------------------------------------------------- */
 
-static struct report {
-    uint64_t start, end;
-    unsigned count;
-    uint64_t id_then; /* the identity of the memory at `start` */
-    struct hmem *rocr;
-} report;
-
-static void note(uint64_t start, uint64_t end)
-{
-    struct hmem_range range = {.identity = 0};
-
-    report.start = start;
-    report.end = end;
-    report.count++;
-    if (!ops->resolve(report.rocr, start, 1, &range))
-        report.id_then = range.identity;
-}
-
-static void listen(struct hmem *rocr)
-{
-    report = (struct report){.rocr = rocr};
-    hmem_listen(note);
-}
-
 /* The id ends first, then the end is reported, then the address can be reused. */
 TEST(watch__pool_memory__its_end_is_reported)
 {
@@ -190,10 +166,7 @@ TEST(watch__pool_memory__its_end_is_reported)
         assert_true(ops->watch(rocr, at(memory[i] + 5), 100, &range, NULL));
         assert_int_equal(report.count, i);
         app_free(memory[i]);
-        assert_int_equal(report.count, i + 1);
-        assert_int_equal(report.start, at(memory[i]));
-        assert_int_equal(report.end, at(memory[i]) + MIB);
-        assert_int_equal(report.id_then, 0);
+        assert_reported(memory[i], MIB, (unsigned)i + 1);
         assert_false(ops->watch(rocr, at(memory[i] + 5), 100, &range, NULL));
     }
     hmem_listen(NULL);

@@ -6,7 +6,7 @@
  * nothing is copied here.
  */
 #include "hmem/rocr/rocr_abi.h"
-#include "tests/gpu/rocr/app.h"
+#include "tests/gpu/rocr/report.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -269,24 +269,6 @@ TEST(resolve__mapped_virtual_memory__never_the_systems)
 
 /* ---- the end of memory ---------------------------------------------------------------------- */
 
-static struct report {
-    uint64_t start, end;
-    unsigned count;
-    uint64_t id_then; /* the identity of the memory at `start` */
-    struct hmem *rocr;
-} report;
-
-static void note(uint64_t start, uint64_t end)
-{
-    struct hmem_range range = {.identity = 0};
-
-    report.start = start;
-    report.end = end;
-    report.count++;
-    if (!ops->resolve(report.rocr, start, 1, &range))
-        report.id_then = range.identity;
-}
-
 static void check_watched(struct hmem *rocr, enum hmreg_mem_kind kind)
 {
     for (int i = 0; i < 3; i++) {
@@ -297,12 +279,9 @@ static void check_watched(struct hmem *rocr, enum hmreg_mem_kind kind)
         assert_int_not_equal(range.identity, 0);
         assert_true(ops->watch(rocr, at(memory) + 5, LEN - 5, &range, NULL));
         assert_true(ops->watch(rocr, at(memory), LEN, &range, NULL));
-        report = (struct report){.rocr = rocr};
+        listen(rocr);
         assert_int_equal(ENTRY(hsa_amd_memory_pool_free)(memory), HSA_STATUS_SUCCESS);
-        assert_int_equal(report.count, 1);
-        assert_int_equal(report.start, at(memory));
-        assert_int_equal(report.end, at(memory) + LEN);
-        assert_int_equal(report.id_then, 0);
+        assert_reported(memory, LEN, 1);
     }
 }
 

@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Allocation ids: look-ups find one until its notice arrives, and never after, whatever the address
- * is used for next.
+ * What vendors note of their memory. Allocation ids: look-ups find one until its notice arrives,
+ * and never after, whatever the address is used for next. Watched memory: what was added is found
+ * by its beginning until it is freed, whatever else was added or freed.
  */
+
+/* Races of a notice with the next use of an address, which no runtime can be made to have. */
 #include "hmem/alloc_ids.h"
+#include "hmem/watched.h"
+
 #include "tests/support/test.h"
 
 #include <pthread.h>
+
+/* ---- allocation ids -------------------------------------------------------------------------- */
 
 #define MANY 500
 #define PAGE 4096u
@@ -239,6 +246,129 @@ TEST(find__beside_a_writer__never_an_ended_number)
         assert_int_equal((uintptr_t)wrong, 0);
     }
     alloc_ids_forget(&shared.table, forgotten, NULL);
+}
+
+/* ---- watched memory -------------------------------------------------------------------------- */
+
+#define WATCHED_PAGE UINT64_C(4096)
+
+static uint64_t free_it(struct watched *watched, uint64_t start, bool failed)
+{
+    struct watched_extent ended = watched_begin_free(watched, start);
+
+    watched_end_free(watched, start, failed, ended);
+    assert_int_equal(ended.start, start);
+    return ended.end - ended.start;
+}
+
+TEST(free__added__its_extent_once)
+{
+    static struct watched watched;
+
+    assert_true(watched_add(&watched, 0x10000, 0x10000 + 3 * WATCHED_PAGE));
+    assert_int_equal(free_it(&watched, 0x10000, true), 3 * WATCHED_PAGE);
+    assert_int_equal(free_it(&watched, 0x10000, false), 3 * WATCHED_PAGE);
+    assert_int_equal(free_it(&watched, 0x10000, false), 0);
+}
+
+/* 14.17 TiB apart, which have the first 37 bits of a 64-bit product in common. */
+TEST(free__of_another__the_first_is_still_found)
+{
+    const uint64_t first = UINT64_C(0x7f0000000000), second = first + UINT64_C(0xe2aa80c8400);
+    static struct watched watched;
+
+    assert_true(watched_add(&watched, first, first + WATCHED_PAGE));
+    assert_true(watched_add(&watched, second, second + WATCHED_PAGE));
+    assert_true(free_it(&watched, second, false) >= WATCHED_PAGE);
+    assert_true(free_it(&watched, first, false) >= WATCHED_PAGE);
+}
+
+/* Few of 256 bytes, of all bits that beginnings have, in pairs that differ in one bit. */
+TEST(free__of_any_other__the_first_is_still_found)
+{
+    for (unsigned low = 8; low < 64; low++)
+        for (unsigned bit = 8; bit < 64; bit++) {
+            const uint64_t first = UINT64_C(1) << low, second = first ^ UINT64_C(1) << bit;
+            static struct watched watched;
+
+            memset(&watched, 0, sizeof(watched));
+            assert_true(watched_add(&watched, first, first + WATCHED_PAGE));
+            assert_true(watched_add(&watched, second, second + WATCHED_PAGE));
+            free_it(&watched, second, false);
+            assert_true(free_it(&watched, first, false) >= WATCHED_PAGE);
+        }
+}
+
+TEST(free__many_beginnings__each_found)
+{
+    static struct watched watched;
+    uint64_t start = 1;
+
+    for (unsigned i = 0; i < 100000; i++) {
+        start = start * UINT64_C(6364136223846793005) + 1442695040888963407u;
+        assert_true(watched_add(&watched, start >> 7 & ~UINT64_C(511), (start >> 7 | 511) + 1));
+    }
+    start = 1;
+    for (unsigned i = 0; i < 100000; i++) {
+        start = start * UINT64_C(6364136223846793005) + 1442695040888963407u;
+        assert_true(free_it(&watched, start >> 7 & ~UINT64_C(511), false) >= 512);
+    }
+}
+
+/* GPUs' addresses beyond all of processes are exact as well: a word is free again. */
+TEST(free__high_addresses__only_their_own)
+{
+    const uint64_t first = UINT64_C(0xffff800000000000);
+    static struct watched watched;
+
+    for (uint64_t i = 0; i < 1 << 16; i++) {
+        assert_true(
+            watched_add(&watched, first + i * WATCHED_PAGE, first + (i + 1) * WATCHED_PAGE));
+        assert_int_equal(free_it(&watched, first + i * WATCHED_PAGE, false), WATCHED_PAGE);
+        assert_int_equal(free_it(&watched, first + i * WATCHED_PAGE, false), 0);
+    }
+}
+
+/* The longest with the word would end beyond all addresses. */
+TEST(free__near_the_last_address__found)
+{
+    static struct watched watched;
+
+    for (uint64_t i = 1; i <= 1 << 15; i++) {
+        assert_true(watched_add(&watched, i << 20 | 1, (i << 20) + (UINT64_C(1) << 30)));
+        assert_true(watched_add(&watched, 0 - (i << 13), 0 - (i << 13) + WATCHED_PAGE));
+    }
+    for (uint64_t i = 1; i <= 1 << 15; i++)
+        assert_true(free_it(&watched, 0 - (i << 13), false) >= WATCHED_PAGE);
+}
+
+TEST(free__beginning_of_any_byte__found)
+{
+    static struct watched watched;
+
+    for (uint64_t i = 1; i < 300; i += 7) {
+        assert_true(watched_add(&watched, 0x50000 + i, 0x50000 + i + WATCHED_PAGE));
+        assert_true(free_it(&watched, 0x50000 + i, false) >= WATCHED_PAGE);
+    }
+}
+
+TEST(free__longer_than_lengths_that_are_kept__all_of_it)
+{
+    const uint64_t start = UINT64_C(1) << 45, end = start + (UINT64_C(5) << 40);
+    static struct watched watched;
+
+    assert_true(watched_add(&watched, start, end));
+    assert_int_equal(free_it(&watched, start, false), end - start);
+}
+
+TEST(add__while_it_is_being_freed__refused)
+{
+    static struct watched watched;
+    struct watched_extent ended = watched_begin_free(&watched, 0x30000);
+
+    assert_false(watched_add(&watched, 0x30000, 0x30000 + WATCHED_PAGE));
+    watched_end_free(&watched, 0x30000, false, ended);
+    assert_true(watched_add(&watched, 0x30000, 0x30000 + WATCHED_PAGE));
 }
 
 TEST_MAIN()

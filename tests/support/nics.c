@@ -1,38 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * NICs that count their calls, one domain each, for tests of a group's members.
+ * See nics.h.
  */
-#ifndef HMREG_TESTS_UNIT_NICS_H
-#define HMREG_TESTS_UNIT_NICS_H
+#include "tests/support/nics.h"
 
 #include "core/base/error.h"
 #include "core/contract/provider.h"
-#include "core/group/group.h" /* whether a replacement has ended */
+#include "tests/support/inside.h"
 #include "tests/support/test.h"
 
-#include <hmreg/group.h>
-#include <pthread.h>
 #include <sched.h>
-#include <semaphore.h>
-#include <stdatomic.h>
 
-#define NICS_MOST 8
-
-struct nic {
-    atomic_uint regs, deregs, revokes;
-    atomic_int fail;              /* the result of reg */
-    void (*_Atomic during)(void); /* called once, by reg, on its thread */
-    void (*_Atomic using)(void);  /* called once, by bind, enable or refresh */
-    atomic_uint uses;             /* calls of these */
-    atomic_bool hangs;            /* reg posts `entered` and waits for `leave` */
-    atomic_bool dereg_hangs;      /* so does dereg, once */
-    sem_t entered, leave;
-    struct hmreg_domain *domain;
-};
-
-static struct nic nics[NICS_MOST];
-static atomic_uint nics_keys = 100;
-static uint64_t nics_mode = HMREG_MR_VIRT_ADDR | HMREG_MR_PROV_KEY; /* of those that are opened */
+struct nic nics[NICS_MOST];
+atomic_uint nics_keys = 100;
+uint32_t nics_mode = HMREG_MR_VIRT_ADDR | HMREG_MR_PROV_KEY;
 
 static int nic_can(void *self, enum hmreg_path path, enum hmreg_iface iface, int device,
                    struct hmreg_reason *why)
@@ -126,7 +107,7 @@ static const struct provider_ops nic_ops = {.name = "nic",
                                             .refresh = nic_refresh,
                                             .raw_key = nic_raw_key};
 
-static inline struct hmreg_domain *nic_open(struct hmreg *lib, unsigned number)
+struct hmreg_domain *nic_open(struct hmreg *lib, unsigned number)
 {
     struct provider_caps caps = {.mr_mode = nics_mode,
                                  .key_size = 8,
@@ -143,7 +124,7 @@ static inline struct hmreg_domain *nic_open(struct hmreg *lib, unsigned number)
     return nic->domain;
 }
 
-static inline struct hmreg_group_member nic_member(struct hmreg_domain *group, size_t member)
+struct hmreg_group_member nic_member(struct hmreg_domain *group, size_t member)
 {
     struct hmreg_group_member info = {.size = sizeof(info)};
 
@@ -151,16 +132,13 @@ static inline struct hmreg_group_member nic_member(struct hmreg_domain *group, s
     return info;
 }
 
-/* Waits for the end of a replacement. */
-static inline struct hmreg_group_member nic_replaced(struct hmreg_domain *group, size_t member)
+struct hmreg_group_member nic_replaced(struct hmreg_domain *group, size_t member)
 {
     struct hmreg_group_member info;
 
     while ((info = nic_member(group, member)).state == HMREG_MEMBER_REPLACING)
         sched_yield();
-    while (group_is_replacing(group->group))
+    while (inside_is_replacing(group))
         sched_yield();
     return info;
 }
-
-#endif
