@@ -14,6 +14,7 @@
 #include "bench/actor.h"
 #include "bench/fixture.h"
 #include "bench/bench.h"
+#include "bench/opening.h"
 #include "bench/subject.h"
 
 #include <fcntl.h>
@@ -28,11 +29,12 @@
 
 #define REGIONS 10000
 
-enum { OPENING, FIRST, AGAIN, EVICTING, PROVIDER, VALUES };
+enum { OPENING, FIRST, AGAIN, EVICTING, PROVIDER, MISSES, VALUES = MISSES + OPENING_PARTS };
 
 static const struct measure measures[VALUES] = {
-    {"miss-opening", "us"},  {"miss-first", "ns"},    {"miss-again", "ns"},
-    {"miss-evicting", "ns"}, {"miss-provider", "ns"},
+    {"miss-opening", "us"},   {"miss-first", "ns"},    {"miss-again", "ns"},
+    {"miss-evicting", "ns"},  {"miss-provider", "ns"}, {"opening-read", "us"},
+    {"opening-search", "us"}, {"opening-write", "us"},
 };
 
 struct misses {
@@ -87,6 +89,12 @@ static void *emptied(const struct misses *misses, void *cache)
     return misses->subject->open(misses->subject, REGIONS + 1);
 }
 
+static void have_none(double *values, size_t from, size_t to)
+{
+    for (size_t i = from; i < to; i++)
+        values[i] = NAN;
+}
+
 static void sample_misses(void *state, int worker, double *values)
 {
     struct misses *misses = state;
@@ -94,6 +102,7 @@ static void sample_misses(void *state, int worker, double *values)
     double provider = hmreg_provider_ns();
 
     misses->base = fixture_reserve(2 * REGIONS + 1);
+    have_none(values, MISSES, VALUES);
     values[PROVIDER] = provider;
     values[OPENING] = walk_ns(misses, cache, &misses->opening) / 1e3;
     values[FIRST] = walk_ns(misses, cache, &misses->once) - provider;
@@ -148,9 +157,9 @@ static void sample_watching(void *state, int worker, double *values)
     char *base = fixture_reserve(2 * REGIONS);
     double begun = now_ns();
 
+    have_none(values, 0, VALUES);
     watch(userfault, base, 0, REGIONS);
     values[FIRST] = values[AGAIN] = (now_ns() - begun) / REGIONS;
-    values[OPENING] = values[PROVIDER] = NAN;
     begun = now_ns();
     for (size_t i = 0; i < REGIONS; i++) {
         unwatch(userfault, base, i, 1);
@@ -160,14 +169,31 @@ static void sample_watching(void *state, int worker, double *values)
     munmap(base, (size_t)2 * REGIONS * REGION_BYTES);
 }
 
+/* ---- the first get's floor ----------------------------------------------------------------- */
+
+static void *open_floor(const void *arg)
+{
+    return NULL;
+}
+
+static void sample_floor(void *state, int worker, double *values)
+{
+    have_none(values, 0, MISSES);
+    opening_floor(&values[MISSES]);
+    values[OPENING] = 0;
+    for (size_t i = MISSES; i < VALUES; i++)
+        values[OPENING] += values[i];
+}
+
 void measure_misses(void)
 {
     static const struct job job = {.open = open_misses, .sample = sample_misses};
     static const struct job watching = {.open = open_watching, .sample = sample_watching};
+    static const struct job floor = {.open = open_floor, .sample = sample_floor};
     const struct subject *subjects[] = {&subject_hmreg_notice, &subject_hmreg_userfault,
                                         &subject_hmreg_import, &subject_hmreg_default,
                                         &subject_ucx};
-    struct contestant contestants[6];
+    struct contestant contestants[7];
 
     progress("misses: %d regions", REGIONS);
     for (size_t i = 0; i < 5; i++)
@@ -176,5 +202,6 @@ void measure_misses(void)
                                              .arg = subjects[i],
                                              .absent = subjects[i]->absent};
     contestants[5] = (struct contestant){.who = "bare watching", .job = &watching};
-    contest(measures, VALUES, contestants, 6, plan.fresh, plan.turns);
+    contestants[6] = (struct contestant){.who = WHO_FLOOR, .job = &floor};
+    contest(measures, VALUES, contestants, 7, plan.fresh, plan.turns);
 }

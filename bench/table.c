@@ -290,6 +290,10 @@ static const struct row rows[] = {
                         NULL, WHO_DEFAULT),
 
     MISSES("the first get of all, us", "miss-opening"),
+    MISS("the first get of all, us", "miss-opening", WHO_DEFAULT, WHO_FLOOR),
+    MISS("its floor: reading the mappings, us", "opening-read", WHO_FLOOR, NULL),
+    MISS("its floor: searching the functions, us", "opening-search", WHO_FLOOR, NULL),
+    MISS("its floor: writing the jumps, us", "opening-write", WHO_FLOOR, NULL),
     MISSES("into a new cache", "miss-first"),
     MISSES("into a flushed cache", "miss-again"),
     MISSES("evicting one each", "miss-evicting"),

@@ -504,7 +504,10 @@ TEST(thread__begins_and_ends_beside_a_message_queue__its_notification_stays)
     if (queue < 0)
         test_skip("no message queues: %s", strerror(errno));
     mq_unlink(name);
+    errno = 0;
     assert_false(is_notified(queue)); /* from now on it is */
+    if (errno == ENOSYS)
+        test_skip("message queues give no notifications here: an emulator");
     assert_true(is_notified(queue));
     open_fixture(NULL);
     assert_int_equal(fixture_key(memory, 10), 1);

@@ -184,7 +184,7 @@ static bool can_tell(void)
 {
     FILE *file = fopen("/proc/self/syscall", "re");
     char line[64] = "";
-    bool can = file && fgets(line, sizeof(line), file) && line[0] != '\0';
+    bool can = file && fgets(line, sizeof(line), file) && *line && atoi(line) == SYS_read;
 
     if (file)
         fclose(file);
