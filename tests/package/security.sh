@@ -10,7 +10,7 @@ documents=("$SOURCE_DIR"/docs/security{,-rights,-process,-tools,-files}.md)
 # Words of the document | file | what the file has, a regular expression
 numbers="
 rkey, 32 bits|providers/verbs/verbs.c|\.key_size = sizeof\(uint32_t\),
-of 2^31 keys and more|core/context/keys.h|2\^31 keys each can be
+from 2^31 keys and more|core/context/keys.h|2\^31 keys each can be
 thread, 10 ms later at most|core/base/reaper.c|define REST_NS +3000000\$
 131,072 descriptors|tools/stats/stats.h|define STATS_ONE_DESCRIPTORS \(1u << 17\)
 1,048,576 descriptors|tools/stats/stats.h|define STATS_ALL_DESCRIPTORS \(1u << 20\)
