@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#define LONGEST 24 /* no command and no option is longer */
-#define MOST    2  /* letters: more and it is another word */
+#define MOST    2           /* letters: more and it is another word */
+#define LONGEST (24 + MOST) /* no command, option or finding's code has more than 24 letters */
 
 static size_t least(size_t one, size_t other)
 {

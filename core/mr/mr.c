@@ -513,7 +513,7 @@ int mr_check_usable(const struct hmreg_mr *mr)
 {
     int rc = mr_check(mr);
 
-    return rc || !domain_is_lost(mr->domain) ? rc : domain_fail_lost(mr->domain);
+    return rc || !domain_is_lost(mr_domain(mr)) ? rc : domain_fail_lost(mr_domain(mr));
 }
 
 /* ---- accessors -------------------------------------------------------------------------- */

@@ -411,9 +411,10 @@ static inline bool mr_is_suspended(const struct hmreg_mr *mr)
 /* A range as the caller passed it. */
 static inline struct iovec mr_asked(const struct hmreg_mr *mr, size_t index)
 {
-    struct iovec plain = {(void *)(uintptr_t)mr->node.start, mr_len(mr)};
+    const struct natives *natives = mr_natives(mr);
 
-    return mr_natives(mr) ? mr_natives(mr)->asked[index] : plain;
+    return natives ? natives->asked[index]
+                   : (struct iovec){(void *)(uintptr_t)mr->node.start, mr_len(mr)};
 }
 
 /* A range as it was registered; for a group's region as the caller passed it. */

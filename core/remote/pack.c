@@ -459,7 +459,7 @@ int hmreg_mr_pack_range(const struct hmreg_mr *mr, const void *addr, size_t len,
 
 static int check_single(const struct hmreg_mr *mr, const char *provider_name)
 {
-    const struct hmreg_domain *domain = mr->domain;
+    const struct hmreg_domain *domain = mr_domain(mr);
     int rc = mr_check_usable(mr);
 
     if (rc)
@@ -479,27 +479,39 @@ static int check_single(const struct hmreg_mr *mr, const char *provider_name)
     return 0;
 }
 
+/* With the columns' lock held: all is of one NIC, whichever the rail has. */
+static struct provider_subrange subrange_of(const struct hmreg_mr *mr,
+                                            const struct hmreg_domain *domain, uint64_t begin,
+                                            size_t len)
+{
+    uint64_t base =
+        mr_has_iova(mr) ? mr_ext(mr)->iova : (uint64_t)(uintptr_t)mr_iov(mr, 0).iov_base;
+
+    return (struct provider_subrange){.self = domain->self,
+                                      .native = mr_current(mr, 0).native,
+                                      .path = mr_path(mr),
+                                      .base = base + begin,
+                                      .len = len};
+}
+
 int hmreg_mr_subrange(const struct hmreg_mr *mr, const char *provider_name, const void *addr,
                       size_t len, struct provider_subrange *out)
 {
-    struct hmreg_mr_keys keys;
+    const struct hmreg_domain *domain;
+    struct group *group;
     uint64_t begin = 0;
     int rc = mr ? check_single(mr, provider_name) : mr_check(mr);
 
     rc = rc ? rc : validate_range(addr, len);
     rc = rc ? rc : find_part(mr, (uint64_t)(uintptr_t)addr, len, &begin);
-    rc = rc ? rc : mr_copy_keys(mr, 0, &keys);
     if (rc)
         return rc;
-    *out = (struct provider_subrange){
-        .self = mr->domain->self,
-        .native = keys.native,
-        .path = mr_path(mr),
-        .base = begin +
-                (mr_has_iova(mr) ? mr_ext(mr)->iova : (uint64_t)(uintptr_t)mr_iov(mr, 0).iov_base),
-        .len = len,
-    };
-    return 0;
+    group = mr_lock_columns(mr);
+    domain = mr_live(mr, 0);
+    if (domain)
+        *out = subrange_of(mr, domain, begin, len);
+    mr_unlock_columns(group);
+    return domain ? 0 : mr_fail_without();
 }
 
 /* ---- many tokens ------------------------------------------------------------------------ */

@@ -6,6 +6,7 @@
 #include "tests/gpu/gpu.h"
 
 #include <hmreg/group.h>
+#include <hmreg/hibernate.h>
 #include <hmreg/loopback.h>
 #include <hmreg/suspend.h>
 #include <pthread.h>
@@ -260,6 +261,93 @@ TEST(suspended__closed_and_put__not_resumed)
     assert_ok(hmreg_invalidate(fixture.lib, at(fixture.memory), LEN));
     assert_ok(wake());
     assert_int_equal(fixture.resumed, 0);
+}
+
+/* ---- hibernating ------------------------------------------------------------------------ */
+
+static int suspend_all(void)
+{
+    return hmreg_suspend(fixture.lib, at(fixture.memory), LEN);
+}
+
+static int hibernate(void)
+{
+    return hmreg_hibernate(fixture.lib);
+}
+
+static int thaw(void)
+{
+    return hmreg_thaw(fixture.lib, NULL);
+}
+
+/* As a checkpointer does while nothing is registered: the memory is released, other memory comes to
+ * its address. */
+static int checkpoint(void)
+{
+    replace();
+    return 0;
+}
+
+/* Peers meet another life of the library: an old remote is dead. */
+static void check_woken(const struct hmreg_mr *mr, struct hmreg_remote *before, const char *text)
+{
+    enum hmreg_remote_state state = HMREG_REMOTE_CURRENT;
+    struct token token = pack(mr);
+    struct hmreg_remote *now;
+
+    assert_int_equal(write_to(before, 100, "refused"), -EKEYREJECTED);
+    assert_ok(hmreg_remote_check(before, token.bytes, token.size, &state));
+    assert_int_equal(state, HMREG_REMOTE_OTHER_LIFE);
+    hmreg_remote_close(before);
+    now = open_remote(mr);
+    assert_ok(write_to(now, 100, text));
+    expect_text(100, text);
+    hmreg_remote_close(now);
+}
+
+TEST(hibernate__memory_released_and_allocated_again__reached_by_new_tokens)
+{
+    int (*const orders[][5])(void) = {
+        {hibernate, checkpoint, thaw},
+        {suspend_all, hibernate, checkpoint, thaw, wake},
+        {suspend_all, hibernate, checkpoint, wake, thaw},
+        {hibernate, suspend_all, checkpoint, wake, thaw},
+        {hibernate, suspend_all, checkpoint, thaw, wake},
+    };
+    struct hmreg_mr *explicit, *held;
+
+    open_fixture();
+    explicit = reg(0, LEN);
+    held = get(0, LEN);
+    for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
+        struct hmreg_remote *to_explicit = open_remote(explicit), *to_held = open_remote(held);
+
+        for (size_t j = 0; j < 5 && orders[i][j]; j++)
+            assert_ok(orders[i][j]());
+        check_woken(explicit, to_explicit, "explicit");
+        check_woken(held, to_held, "held");
+    }
+    hmreg_mr_put(held);
+    assert_ok(hmreg_mr_close(explicit));
+}
+
+/* The memory is not back yet when the first thaw comes to it. */
+TEST(thaw__memory_is_gone__again_once_it_is_there)
+{
+    struct hmreg_remote *remote;
+    struct hmreg_mr *mr;
+
+    open_fixture();
+    mr = reg(0, LEN);
+    remote = open_remote(mr);
+    assert_ok(hibernate());
+    gpu.free(fixture.memory, HMREG_MEM_DEVICE);
+    assert_int_not_equal(thaw(), 0);
+    assert_int_equal(hmreg_mr_key(mr), HMREG_KEY_NOTAVAIL);
+    assert_int_equal(gpu.alloc(0, HMREG_MEM_DEVICE, LEN), fixture.memory);
+    assert_ok(thaw());
+    check_woken(mr, remote, "whole");
+    assert_ok(hmreg_mr_close(mr));
 }
 
 /* ---- what is kept ------------------------------------------------------------------------ */

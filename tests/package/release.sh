@@ -5,7 +5,7 @@
 . "$(dirname "$0")/cases.sh"
 cd "$SOURCE_DIR" || exit 1
 
-for program in gpg perl; do
+for program in gpg perl git; do
     command -v $program >/dev/null && continue
     skip release "$program is not installed"
     finish
@@ -47,6 +47,38 @@ notices() { # FILE: with another byte
 
 unpacks() {
     tar -x -C "$work" -f "$work/made/$release.tar.gz"
+}
+
+# A repository of the unpacked sources, for refusals.
+commits() {
+    local git=(git -C "$work/$release" -c user.name=Signer -c user.email="$HMREG_RELEASE_KEY" -c commit.gpgsign=false)
+    [[ -e $work/$release/.git ]] || "${git[@]}" init -q || return
+    "${git[@]}" add -A && "${git[@]}" commit -qm 'The sources of a release'
+}
+
+refuses() { # WORDS
+    fails "release: $1" "$work/$release/packaging/release" "$work/refused" && [[ ! -e $work/refused ]]
+}
+
+refuses_without_a_day() {
+    sed -i "s/^## $VERSION, .*/## $VERSION, not released/" "$work/$release/CHANGELOG.md"
+    commits && refuses 'CHANGELOG.md needs the day'
+}
+
+refuses_unreleased() {
+    sed -i "s/^## $VERSION, .*/## $VERSION, 24 December 2026/" "$work/$release/CHANGELOG.md"
+    sed -i '1s/).*/) UNRELEASED; urgency=medium/' "$work/$release/debian/changelog"
+    commits && refuses 'debian/changelog needs a distribution'
+}
+
+refuses_the_placeholder() {
+    sed -i '1s/UNRELEASED/unstable/' "$work/$release/debian/changelog"
+    commits && HMREG_RELEASE_PUBLISHER='hmreg developers <hmreg@example.org>' refuses 'set who publishes'
+}
+
+refuses_what_is_not_committed() {
+    echo >>"$work/$release/README.md"
+    refuses 'commit all changes first'
 }
 
 # A release has the publisher's address where the tree has none that is real.
@@ -92,7 +124,6 @@ builds() {
 
 check release__makes_a_key makes_a_key
 check release__without_a_key__refused env -u HMREG_RELEASE_KEY bash -c '! packaging/release --trial 2>&1 | grep -v HMREG_RELEASE_KEY'
-check release__not_dated_or_not_committed__refused fails release: packaging/release "$work/refused"
 check release__trial__made makes made
 check release__made_again__same_bytes same_bytes_again
 check release__verifies verifies made
@@ -105,4 +136,8 @@ check release__bill_of_materials__of_these_sources bill_is_of_these_sources
 check release__bill_of_materials__licences_of_the_files bill_has_the_licences_of_the_files
 check release__placeholder__where_it_is_replaced placeholder_is_where_it_is_replaced
 check release__builds builds
+check release__not_dated__refused refuses_without_a_day
+check release__debians_changelog_unreleased__refused refuses_unreleased
+check release__nobody_publishes__refused refuses_the_placeholder
+check release__not_committed__refused refuses_what_is_not_committed
 finish

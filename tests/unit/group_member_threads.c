@@ -109,6 +109,18 @@ static void *read_often(void *argument)
     return NULL;
 }
 
+/* As hmreg_window_open(): the registration is of the NIC that gets the call. */
+static void *look_often(void *argument)
+{
+    const struct hmreg_mr *rail = argument;
+    struct provider_subrange window;
+
+    while (!atomic_load(&stop))
+        if (!hmreg_mr_subrange(rail, "nic", memory[3], LEN, &window))
+            assert_ptr_equal(window.native, window.self);
+    return NULL;
+}
+
 static void replace_often(const struct hmreg_mr *held)
 {
     struct hmreg_domain *in = nics[1].domain, *out = nics[5].domain;
@@ -137,7 +149,7 @@ TEST(withdraw_and_replace__under_gets_puts_and_closes)
     struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_IMPORT};
     struct hmreg_domain *members[RAILS];
     struct hmreg_mr *held;
-    pthread_t threads[THREADS], suspends, reads;
+    pthread_t threads[THREADS], suspends, reads, looks;
 
     assert_ok(hmreg_open(&config, &lib));
     for (unsigned i = 0; i < RAILS; i++)
@@ -149,6 +161,7 @@ TEST(withdraw_and_replace__under_gets_puts_and_closes)
     apart_mr[1] = reg(apart[1]);
     assert_int_equal(pthread_create(&suspends, NULL, suspend_often, NULL), 0);
     assert_int_equal(pthread_create(&reads, NULL, read_often, hmreg_mr_rail(held, 1)), 0);
+    assert_int_equal(pthread_create(&looks, NULL, look_often, hmreg_mr_rail(held, 1)), 0);
     for (uintptr_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, work, (void *)(i + 1)), 0);
     replace_often(held);
@@ -157,6 +170,7 @@ TEST(withdraw_and_replace__under_gets_puts_and_closes)
         pthread_join(threads[i], NULL);
     pthread_join(suspends, NULL);
     pthread_join(reads, NULL);
+    pthread_join(looks, NULL);
     for (int i = 0; i < 2; i++) /* also if resumed while the last replacement ran */
         assert_non_null(hmreg_mr_rail(apart_mr[i], 1));
     hmreg_mr_put(apart_mr[0]);
