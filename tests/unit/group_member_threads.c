@@ -4,6 +4,9 @@
  * and replaced, over and over. No thread meets a key of a NIC that is out of the group, and each
  * NIC is called for its own registrations only, once for each.
  */
+/* A provider's call: what hmreg_window_open() asks for, without a window of verbs. */
+#include "core/contract/provider.h"
+
 #include "tests/support/nics.h"
 
 #include <errno.h>
