@@ -23,7 +23,13 @@ enum state {
 struct entry {
     uint64_t key; /* 0: no entry */
     unsigned area;
-    uint64_t start, end, access;
+    uint64_t start, end;
+    uint64_t next_start, next_end; /* of a list of two: the second */
+    uint64_t access;
+    unsigned attributes;
+    bool claimed;
+    bool ends;  /* with its last put */
+    bool whole; /* serves its range only, since nothing watches the memory */
     enum state state;
     bool right;      /* its memory has not changed since it was registered */
     bool was_cached; /* it was LIVE once */
@@ -82,7 +88,13 @@ static struct entry *new_entry(void)
 
 static bool touches(const struct entry *entry, uint64_t start, uint64_t end)
 {
-    return entry->start < end && start < entry->end;
+    return (entry->start < end && start < entry->end) ||
+           (entry->next_start < end && start < entry->next_end);
+}
+
+static uint64_t bytes_of(const struct entry *entry)
+{
+    return entry->end - entry->start + entry->next_end - entry->next_start;
 }
 
 static bool has_rights(uint64_t access, uint64_t wanted)
@@ -90,13 +102,43 @@ static bool has_rights(uint64_t access, uint64_t wanted)
     return (access & wanted) == wanted && !(access & ~(wanted | oracle.more));
 }
 
+/* A list, and a region that nothing watches, serve gets of the same only. */
+static bool has_range(const struct entry *entry, const struct oracle_want *want)
+{
+    bool whole = oracle.exact || entry->whole || entry->next_end || want->next_end;
+
+    if (whole)
+        return entry->start == want->start && entry->end == want->end &&
+               entry->next_start == want->next_start && entry->next_end == want->next_end;
+    return entry->start <= want->start && want->end <= entry->end;
+}
+
+/* Is it one of those that serve such a get, whatever the policy? */
+static bool has_what(const struct entry *entry, const struct oracle_want *want)
+{
+    return entry->key && entry->state != DEAD && entry->area == want->area &&
+           has_rights(entry->access, want->access) && has_range(entry, want) &&
+           entry->attributes == want->attributes && (want->claims || !entry->claimed);
+}
+
 static bool serves(const struct entry *entry, const struct oracle_want *want)
 {
-    bool same = entry->start == want->start && entry->end == want->end;
+    return has_what(entry, want) && (entry->ends ? entry->pins > 0 : !want->ends);
+}
 
-    return entry->key && entry->state != DEAD && entry->area == want->area &&
-           has_rights(entry->access, want->access) && entry->start <= want->start &&
-           want->end <= entry->end && (same || !oracle.exact);
+/* Host memory stays while it is held, unless the application reports what it changes. */
+static bool is_unwatched(const struct oracle_want *want)
+{
+    return want->ends && !want->area && oracle.kind.monitor != HMREG_MONITOR_IMPORT;
+}
+
+bool oracle_keeps(unsigned area, uint64_t start, uint64_t end)
+{
+    for (each(entry))
+        if (entry->key && entry->whole && entry->state == LIVE && entry->area == area &&
+            touches(entry, start, end))
+            return true;
+    return false;
 }
 
 void oracle_open(const struct plan *plan)
@@ -126,7 +168,7 @@ static struct use used(unsigned area, enum state least, bool pinned_only)
         if (pinned_only && !entry->pins)
             continue;
         use.regions++;
-        use.bytes += entry->end - entry->start;
+        use.bytes += bytes_of(entry);
     }
     return use;
 }
@@ -284,7 +326,17 @@ static bool cacheable(const struct oracle_want *want)
 {
     if (oracle.no_cache)
         return false;
-    return want->area || oracle.kind.monitor != HMREG_MONITOR_DISABLED;
+    return want->area || is_unwatched(want) || oracle.kind.monitor != HMREG_MONITOR_DISABLED;
+}
+
+static void judge_pages(const struct pinned *region, const struct area *area, uint64_t start,
+                        uint64_t end)
+{
+    for (uint64_t at = start & ~(uint64_t)(world_page() - 1); at < end; at += world_page())
+        if (pinned_tag(region, at) != world_tag(area, at))
+            oracle_fail("stale: the page at %#" PRIx64 " has tag %" PRIu64 ", region %" PRIu64
+                        " was registered when it had %" PRIu64,
+                        at, world_tag(area, at), region->key, pinned_tag(region, at));
 }
 
 static void judge_region(const struct oracle_want *want, const struct pinned *region)
@@ -297,18 +349,16 @@ static void judge_region(const struct oracle_want *want, const struct pinned *re
                     want->start, want->end, region->start, region->end);
     if (oracle.exact && (region->start != want->start || region->end != want->end))
         oracle_fail("the region is larger than the range, in a domain that is exact");
+    if (region->next_start != want->next_start || region->next_end != want->next_end)
+        oracle_fail("the region has another second range than was asked for");
     if (!has_rights(region->access, want->access))
         oracle_fail("rights %#" PRIx64 " were asked for, the region has %#" PRIx64, want->access,
                     region->access);
     if (region->iface != area->iface || (region->device != area->device && want->area))
         oracle_fail("the region is of %s's device %d", hmreg_iface_name(region->iface),
                     region->device);
-    for (uint64_t at = want->start & ~(uint64_t)(world_page() - 1); at < want->end;
-         at += world_page())
-        if (pinned_tag(region, at) != world_tag(area, at))
-            oracle_fail("stale: the page at %#" PRIx64 " has tag %" PRIu64 ", region %" PRIu64
-                        " was registered when it had %" PRIu64,
-                        at, world_tag(area, at), region->key, pinned_tag(region, at));
+    judge_pages(region, area, want->start, want->end);
+    judge_pages(region, area, want->next_start, want->next_end);
 }
 
 static void judge_hit(const struct oracle_want *want, const struct oracle_seen *seen)
@@ -336,6 +386,26 @@ static void judge_miss(const struct oracle_want *want)
                         entry->key);
 }
 
+/* A miss of a region that ends with its last put ends the kept ones that it replaces, before it
+ * registers. Returns how many evictions that were. */
+static uint64_t replaced(const struct oracle_want *want, uint64_t evictions)
+{
+    uint64_t surely = 0, perhaps = 0;
+
+    if (!want->ends || !cacheable(want))
+        return 0;
+    for (each(entry))
+        if (!entry->ends && has_what(entry, want)) {
+            surely += entry->state == LIVE;
+            perhaps += entry->state == MAYBE;
+            entry->state = DEAD;
+        }
+    if (evictions < surely)
+        oracle_fail("%" PRIu64 " kept regions were to end, and %" PRIu64 " did", surely, evictions);
+    oracle.meanwhile |= perhaps > 0;
+    return surely;
+}
+
 /* The cache finds out which regions others hold by evicting, and may find no room in the end. A
  * region larger than the limit of all caches never fits. */
 static bool in_vain_for_all(uint64_t bytes)
@@ -345,9 +415,10 @@ static bool in_vain_for_all(uint64_t bytes)
 }
 
 /* After a miss: was the region to be cached, or not? */
-static void judge_remembering(const struct oracle_want *want, const struct oracle_seen *seen)
+static void judge_remembering(const struct oracle_want *want, const struct oracle_seen *seen,
+                              uint64_t evictions)
 {
-    uint64_t bytes = seen->region->end - seen->region->start;
+    uint64_t bytes = pinned_bytes(seen->region);
 
     if (seen->cached && !cacheable(want))
         oracle_fail("cached, though no monitor would notice a change");
@@ -358,7 +429,7 @@ static void judge_remembering(const struct oracle_want *want, const struct oracl
         fits(oracle.max, used(want->area, MAYBE, true), bytes) &&
         fits(oracle.all_max, used_everywhere(MAYBE, true), bytes))
         oracle_fail("not cached, though there is room");
-    if (!seen->cached && seen->evictions && !seen->others_evicted_too && !oracle.meanwhile &&
+    if (!seen->cached && evictions && !seen->others_evicted_too && !oracle.meanwhile &&
         !in_vain_for_all(bytes))
         oracle_fail("evicted without need");
 }
@@ -371,7 +442,13 @@ static void add_entry(const struct oracle_want *want, const struct oracle_seen *
                             .area = want->area,
                             .start = seen->region->start,
                             .end = seen->region->end,
+                            .next_start = want->next_start,
+                            .next_end = want->next_end,
                             .access = want->access,
+                            .attributes = want->attributes,
+                            .claimed = want->claims,
+                            .ends = want->ends,
+                            .whole = is_unwatched(want),
                             .state = seen->cached ? LIVE : DEAD,
                             .right = true,
                             .was_cached = seen->cached,
@@ -411,6 +488,8 @@ static void judge_left(const struct oracle_want *want)
 
 void oracle_get(const struct oracle_want *want, const struct oracle_seen *seen)
 {
+    uint64_t evictions = seen->evictions;
+
     judge_region(want, seen->region);
     if (seen->registered && seen->region->access != want->access)
         oracle_fail("registered with other rights than were asked for");
@@ -420,11 +499,12 @@ void oracle_get(const struct oracle_want *want, const struct oracle_seen *seen)
         judge_hit(want, seen);
     } else {
         judge_miss(want);
-        judge_remembering(want, seen);
+        evictions -= replaced(want, evictions);
+        judge_remembering(want, seen, evictions);
         if (seen->others_evicted_too)
-            evicted_anywhere(seen->evictions);
+            evicted_anywhere(evictions);
         else
-            judge_eviction(want->area, seen->region->end - seen->region->start, seen->evictions);
+            judge_eviction(want->area, pinned_bytes(seen->region), evictions);
         add_entry(want, seen);
     }
     oracle_settle();
@@ -442,10 +522,10 @@ void oracle_get_failed(const struct oracle_want *want, uint64_t evictions, bool 
     judge_miss(want);
     read_events(want, others_evicted_too);
     find_out(want);
-    if (others_evicted_too)
-        evicted_anywhere(evictions);
-    else
-        judge_eviction(want->area, want->end - want->start, evictions);
+    evictions -= replaced(want, evictions);
+    if (evictions && !others_evicted_too && !oracle.meanwhile)
+        oracle_fail("evicted for an error that eviction cannot cure");
+    evicted_anywhere(evictions);
     oracle.meanwhile = false;
     oracle_settle();
 }
@@ -453,21 +533,30 @@ void oracle_get_failed(const struct oracle_want *want, uint64_t evictions, bool 
 void oracle_put(uint64_t key)
 {
     struct entry *entry = find(key);
+    bool ends;
 
     if (!entry)
         oracle_fail("region %" PRIu64 " was put, and had ended", key);
     entry->pins--;
+    ends = !entry->pins && (entry->ends || !entry->was_cached);
+    if (ends)
+        entry->state = DEAD;
     oracle_settle();
+    if (ends && find(key) && !oracle.busy)
+        oracle_fail("region %" PRIu64 " is left after its last put", key);
 }
 
 /* ---- ends ------------------------------------------------------------------------------- */
 
+/* The last put may end a region before the cache learns of the change. */
 static void die(struct entry *entry)
 {
+    bool surely = entry->state == LIVE && !entry->ends;
+
     if (entry->state == DEAD)
         return;
-    oracle.died_surely += entry->state == LIVE;
-    oracle.died_perhaps += entry->state == MAYBE;
+    oracle.died_surely += surely;
+    oracle.died_perhaps += !surely;
     entry->state = DEAD;
 }
 
@@ -488,11 +577,12 @@ void oracle_invalidated(uint64_t start, uint64_t end)
             die(entry);
 }
 
-void oracle_invalidated_meanwhile(uint64_t start, uint64_t end)
+void oracle_invalidated_meanwhile(const struct oracle_want *want, uint64_t start, uint64_t end)
 {
     oracle.meanwhile = true;
-    for (each(entry)) /* it may have been evicted before */
-        if (entry->key && entry->state == LIVE && !entry->pins && touches(entry, start, end))
+    for (each(entry)) /* it may have been evicted or replaced before */
+        if (entry->key && entry->state == LIVE && touches(entry, start, end) &&
+            (!entry->pins || (want->ends && !entry->ends)))
             entry->state = MAYBE;
     oracle_invalidated(start, end);
 }

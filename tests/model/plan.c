@@ -36,7 +36,8 @@ static struct step draw_step(uint64_t *random, enum act act, unsigned thread)
                          .thread = (uint8_t)thread,
                          .a = (uint16_t)draw(random),
                          .b = (uint32_t)(draw(random) >> 16),
-                         .c = (uint32_t)(draw(random) >> 16)};
+                         .c = (uint32_t)(draw(random) >> 16),
+                         .form = (uint32_t)(draw(random) >> 16)};
 }
 
 /* How often an act is drawn, per ten thousand; the rest are gets and puts. */
@@ -138,6 +139,7 @@ void plan_make(struct plan *plan, const struct plan_kind *kind, unsigned long se
         plan->keep[i] = true;
     }
     plan->rights = (enum hmreg_rights)below(&random, HMREG_RIGHTS_ANY + 1);
+    plan->policy = below(&random, 6) ? HMREG_POLICY_DEFAULT : HMREG_POLICY_LAST_PUT;
     if (MAY_FORK && below(&random, 4) == 0)
         plan->steps[below(&random, plan->count)].act = ACT_FORK;
 }
@@ -162,13 +164,13 @@ void plan_print(const struct plan *plan, FILE *out)
                                                  "fork"};
 
     fprintf(out,
-            "%s: flags %#x, rights %d, limits %" PRIu64 " regions, %" PRIu64
+            "%s: flags %#x, rights %d, policy %d, limits %" PRIu64 " regions, %" PRIu64
             " bytes, of all %" PRIu64 " and %" PRIu64 ", %u threads\n",
-            plan->kind->name, plan->flags, (int)plan->rights, plan->max_regions, plan->max_bytes,
-            plan->all_regions, plan->all_bytes, plan->threads);
+            plan->kind->name, plan->flags, (int)plan->rights, (int)plan->policy, plan->max_regions,
+            plan->max_bytes, plan->all_regions, plan->all_bytes, plan->threads);
     for (unsigned i = 0; i < plan->count; i++)
         if (plan->keep[i])
-            fprintf(out, "  step %4u, thread %u: %s %u %u %u\n", i, plan->steps[i].thread,
-                    names[plan->steps[i].act], plan->steps[i].a, plan->steps[i].b,
-                    plan->steps[i].c);
+            fprintf(out, "  step %4u, thread %u: %s %u %u %u %u\n", i, plan->steps[i].thread,
+                    names[plan->steps[i].act], plan->steps[i].a, plan->steps[i].b, plan->steps[i].c,
+                    plan->steps[i].form);
 }

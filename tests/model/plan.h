@@ -43,6 +43,7 @@ struct step {
     uint16_t a;
     uint32_t b;
     uint32_t c;
+    uint32_t form; /* of a get or a put */
 };
 
 enum plan_fabric { PLAN_PINNING, PLAN_LOOPBACK };
@@ -63,6 +64,7 @@ struct plan {
     unsigned threads;
     uint32_t flags;           /* of the domain's config */
     enum hmreg_rights rights; /* the same */
+    enum hmreg_policy policy;
     uint64_t max_regions, max_bytes;
     uint64_t all_regions, all_bytes; /* of all caches together */
     struct step ranges[PLAN_RANGES]; /* as of ACT_GET */

@@ -5,9 +5,12 @@
 #include "tests/support/kernel_monitor.h"
 #include "tests/model/runner.h"
 
+#include "core/cache/cache_set.h" /* no public call shows whether attributes are left */
 #include "core/context/context.h"
+#include "tests/model/call.h"
 #include "tests/model/oracle.h"
 #include "tests/model/remote.h"
+#include "tests/model/told.h"
 #include "tests/model/world.h"
 #include "tests/support/pinning.h"
 #include "tests/support/test.h"
@@ -19,6 +22,7 @@
 
 #define COMPARE_EVERY 16 /* steps */
 #define BYTES         8  /* of a peer's access, at most */
+#define LISTED        4  /* of the repeated ranges: the second ones of lists */
 
 struct hold {
     struct hmreg_mr *mr; /* NULL: unused */
@@ -33,6 +37,8 @@ static struct {
     struct hmreg_domain *domain;
     struct hold holds[PLAN_HOLDS];
     uint64_t evictions; /* seen so far */
+    uint64_t causes[3]; /* of them, by CODES below */
+    uint64_t failures;  /* gets that failed with their registration */
 } t;
 
 void oracle_fail(const char *format, ...)
@@ -91,6 +97,31 @@ static void compare_counters(void)
         oracle_fail("%s", wrong);
     if (stats.evictions != t.evictions)
         oracle_fail("%" PRIu64 " regions were evicted for no miss", stats.evictions - t.evictions);
+    if (stats.failures != t.failures)
+        oracle_fail("%" PRIu64 " failures are counted, not %" PRIu64, stats.failures, t.failures);
+}
+
+/* Errors that eviction can cure. */
+static const int cured[] = {-ENOMEM, -ENOSPC, -HMREG_ENOKEY};
+
+static bool is_cured(int code)
+{
+    return code == cured[0] || code == cured[1] || code == cured[2];
+}
+
+/* Each eviction has one cause: a limit, or the code that the fabric answered within this get. */
+static void judge_causes(int code)
+{
+    const struct hmreg_stats stats = stats_now();
+    const uint64_t now[] = {stats.evicted_memory, stats.evicted_room, stats.evicted_keys};
+
+    if (stats.evictions != stats.evicted_limit + now[0] + now[1] + now[2])
+        oracle_fail("the causes of all evictions do not add up");
+    for (int i = 0; i < 3; i++) {
+        if (now[i] != t.causes[i] && cured[i] != code)
+            oracle_fail("evictions for error %d, which the fabric did not answer", -cured[i]);
+        t.causes[i] = now[i];
+    }
 }
 
 /* ---- gets ------------------------------------------------------------------------------- */
@@ -105,23 +136,41 @@ static unsigned area_of(unsigned number)
 }
 
 /* A byte range of an area, of a few pages at most. */
+static void some_range(unsigned area, const struct step *from, uint64_t *start, uint64_t *end)
+{
+    uint64_t bytes = world[area].pages * world_page(), room, len;
+
+    *start = from->b % bytes;
+    room = bytes - *start;
+    len = 1 + from->c % (from->c % 3 ? 3 * world_page() : 100);
+    *start += (uint64_t)(uintptr_t)world[area].base;
+    *end = *start + (len < room ? len : room);
+}
+
 static struct oracle_want want_of(const struct step *step)
 {
     static const uint64_t rights[] = {HMREG_ACCESS_REMOTE, HMREG_REMOTE_READ, HMREG_ACCESS_ALL};
     const struct step *from = step;
-    struct oracle_want want;
-    uint64_t len, room;
+    struct oracle_want want = {.area = 0};
 
     if (step->b % 100 < 85)
         from = &t.plan->ranges[step->b / 100 % PLAN_RANGES];
     want.area = area_of(from->a);
     want.access = rights[step->c % 16 < 14 ? 0 : step->c % 16 - 13];
-    want.start = from->b % (world[want.area].pages * world_page());
-    room = world[want.area].pages * world_page() - want.start;
-    len = 1 + from->c % (from->c % 3 ? 3 * world_page() : 100);
-    want.start += (uint64_t)(uintptr_t)world[want.area].base;
-    want.end = want.start + (len < room ? len : room);
+    some_range(want.area, from, &want.start, &want.end);
+    call_form(t.plan, step->form, &want);
+    if (call_is_list(&want, step->form))
+        some_range(want.area, &t.plan->ranges[step->form / 256 % LISTED], &want.next_start,
+                   &want.next_end);
     return want;
+}
+
+static bool is_there(const struct oracle_want *want)
+{
+    const struct area *area = &world[want->area];
+
+    return world_there(area, want->start, want->end) &&
+           (!want->next_end || world_there(area, want->next_start, want->next_end));
 }
 
 /* The application's notice comes while the memory is being registered. */
@@ -139,35 +188,38 @@ static void give_notice(const struct provider_request *request)
     MUST(hmreg_invalidate(t.lib, request->iov[0].iov_base, 1));
 }
 
-static void hear_notice(void)
+static void hear_notice(const struct oracle_want *want)
 {
     if (notice.done)
-        oracle_invalidated_meanwhile(notice.start, notice.start + 1);
+        oracle_invalidated_meanwhile(want, notice.start, notice.start + 1);
 }
 
 /* Unmapped memory: the get fails, and changes nothing. An unmapped device address would be the
  * host's here. */
-static void get_nothing(const struct oracle_want *want)
+static void get_nothing(const struct oracle_want *want, uint32_t form)
 {
     struct hmreg_mr *untouched = (struct hmreg_mr *)&t, *mr = untouched;
     unsigned before = atomic_load(&pinning.regs);
+    bool at_once;
     int rc;
 
     if (want->area)
         return;
-    rc = hmreg_mr_get(t.domain, (void *)(uintptr_t)want->start, (size_t)(want->end - want->start),
-                      want->access, &mr);
+    rc = call_get(t.domain, want, form, &mr, &at_once);
+    t.failures++;
     if (rc != -EFAULT || mr != untouched || atomic_load(&pinning.regs) != before)
         oracle_fail("a get of memory that is not there answers %d", rc);
-    hear_notice();
+    hear_notice(want);
     oracle_get_failed(want, new_evictions(), false);
 }
 
 static void check_info(const struct oracle_want *want, const struct hmreg_mr_info *info)
 {
-    if (info->addr > want->start || info->addr + info->len < want->end ||
+    if (info->addr > want->start || (!want->next_end && info->addr + info->len < want->end) ||
         want->access & ~info->access)
         oracle_fail("the region's bounds or rights are not those that were asked for");
+    if (want->ends && info->policy != HMREG_POLICY_LAST_PUT)
+        oracle_fail("the region's policy is not the one that was asked for");
 }
 
 /* Of one get: a region that changes while it is registered is discarded. The kernel module counts
@@ -185,6 +237,7 @@ static void judge_get(struct hold *hold, unsigned regs_before, unsigned failures
     unsigned regs = atomic_load(&pinning.regs) - regs_before;
     struct oracle_seen seen = {.region = hold->region, .registered = regs > 0};
 
+    told_get(hold->mr, regs);
     MUST(hmreg_mr_query(hold->mr, &info));
     check_info(&hold->want, &info);
     if (regs > most_registrations())
@@ -196,7 +249,7 @@ static void judge_get(struct hold *hold, unsigned regs_before, unsigned failures
         oracle_fail("invalidated while it was registered, and remembered all the same");
     atomic_fetch_add_explicit(&t.record->gets, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&t.record->hits, !regs, memory_order_relaxed);
-    hear_notice();
+    hear_notice(&hold->want);
     if (regs) /* a get alone may deregister a few */
         MUST(hmreg_domain_progress(t.domain));
     oracle_get(&hold->want, &seen);
@@ -205,14 +258,15 @@ static void judge_get(struct hold *hold, unsigned regs_before, unsigned failures
 /* The caller receives the fabric's error after one attempt, unless eviction could help. */
 static void judge_failure(const struct oracle_want *want, int rc, int expected, unsigned failures)
 {
+    t.failures++;
     if (!failures || rc != expected)
         oracle_fail("get = %d: %s", rc, hmreg_last_error()->text);
-    if (expected != -ENOMEM && failures != 1)
+    if (!is_cured(expected) && failures != 1)
         oracle_fail("a registration that failed with %d was tried %u times", rc, failures);
-    oracle_get_failed(want, new_evictions(), expected == -ENOMEM);
+    oracle_get_failed(want, new_evictions(), is_cured(expected));
 }
 
-static void put(struct hold *hold)
+static void put(struct hold *hold, uint32_t form)
 {
     uint64_t key;
 
@@ -220,36 +274,29 @@ static void put(struct hold *hold)
         return;
     key = hold->region->key;
     pinned_unuse(hold->region);
-    hmreg_mr_put(hold->mr);
+    call_put(hold->mr, form);
     hold->mr = NULL;
     oracle_put(key);
-}
-
-static int get_by(int (*call)(struct hmreg_domain *domain, const void *addr, size_t len,
-                              uint64_t access, struct hmreg_mr **mr),
-                  struct hold *hold)
-{
-    return call(t.domain, (void *)(uintptr_t)hold->want.start,
-                (size_t)(hold->want.end - hold->want.start), hold->want.access, &hold->mr);
 }
 
 static void get(const struct step *step, int code)
 {
     struct hold *hold = &t.holds[step->a % PLAN_HOLDS];
     unsigned regs = atomic_load(&pinning.regs), failures = atomic_load(&pinning.failures);
+    bool at_once;
     int rc;
 
-    put(hold);
+    put(hold, step->form);
     hold->want = want_of(step);
-    if (!world_there(&world[hold->want.area], hold->want.start, hold->want.end)) {
+    if (!is_there(&hold->want)) {
         atomic_store(&pinning.reg_times, 0);
-        get_nothing(&hold->want);
+        get_nothing(&hold->want, step->form);
         return;
     }
-    rc = step->c % 2 ? get_by(hmreg_mr_try_get, hold) : -EAGAIN;
-    if (rc)
-        rc = get_by(hmreg_mr_get, hold);
+    rc = call_get(t.domain, &hold->want, step->form, &hold->mr, &at_once);
     failures = atomic_load(&pinning.failures) - failures;
+    atomic_fetch_add_explicit(&t.record->at_once, at_once, memory_order_relaxed);
+    judge_causes(code);
     if (rc) {
         hold->mr = NULL;
         judge_failure(&hold->want, rc, code, failures);
@@ -262,8 +309,8 @@ static void get(const struct step *step, int code)
 
 static void get_fails(const struct step *step)
 {
-    static const int codes[] = {-ENOMEM, -EINVAL, -EIO, -ENOMEM};
-    int code = codes[step->c / 16 % 4];
+    static const int codes[] = {-ENOMEM, -EINVAL, -EIO, -ENOMEM, -ENOSPC, -HMREG_ENOKEY};
+    int code = codes[step->c / 16 % 6];
 
     atomic_store(&pinning.reg_code, code);
     atomic_store(&pinning.reg_times, 1);
@@ -298,7 +345,7 @@ static void peer(const struct step *step)
     uint64_t at, len = 0;
     char out[BYTES], in[BYTES];
 
-    if (!hold->mr || !remote_reaches())
+    if (!hold->mr || hold->want.attributes || !remote_reaches()) /* the peer has no such auth key */
         return;
     at = hold->want.start + step->b % (hold->want.end - hold->want.start);
     while (len < BYTES && may_touch(hold, at + len))
@@ -318,16 +365,22 @@ static void peer(const struct step *step)
 
 /* ---- changes ---------------------------------------------------------------------------- */
 
-/* A range of host pages. */
-static void some_pages(const struct step *step, unsigned *first, unsigned *count)
-{
-    *count = 1 + step->a % 4;
-    *first = step->b % (WORLD_PAGES - *count + 1);
-}
-
 static uint64_t page_address(const struct area *area, unsigned page)
 {
     return (uint64_t)(uintptr_t)area->base + page * world_page();
+}
+
+static bool may_change(unsigned first, unsigned count)
+{
+    return !oracle_keeps(0, page_address(&world[0], first), page_address(&world[0], first + count));
+}
+
+/* A range of host pages. */
+static bool some_pages(const struct step *step, unsigned *first, unsigned *count)
+{
+    *count = 1 + step->a % 4;
+    *first = step->b % (WORLD_PAGES - *count + 1);
+    return may_change(*first, *count);
 }
 
 /* An application that reports changes itself does so before it frees. */
@@ -350,7 +403,8 @@ static void map(const struct step *step)
 {
     unsigned first, count;
 
-    some_pages(step, &first, &count);
+    if (!some_pages(step, &first, &count))
+        return;
     tell_host(first, count);
     world_map(first, count);
     host_changed(first, count);
@@ -360,7 +414,8 @@ static void unmap(const struct step *step)
 {
     unsigned first, count;
 
-    some_pages(step, &first, &count);
+    if (!some_pages(step, &first, &count))
+        return;
     tell_host(first, count);
     world_unmap(first, count);
     host_changed(first, count);
@@ -376,8 +431,7 @@ static void drop(const struct step *step)
 {
     unsigned first, count;
 
-    some_pages(step, &first, &count);
-    if (!all_there(first, count))
+    if (!some_pages(step, &first, &count) || !all_there(first, count))
         return;
     tell_host(first, count);
     world_drop(first, count);
@@ -389,7 +443,8 @@ static void move(const struct step *step)
 {
     unsigned first = step->a % WORLD_PAGES, to = step->b % WORLD_PAGES;
 
-    if (first == to || !all_there(first, 1) || world_may_be_huge(first) || world_may_be_huge(to))
+    if (first == to || !all_there(first, 1) || !may_change(first, 1) || !may_change(to, 1) ||
+        world_may_be_huge(first) || world_may_be_huge(to))
         return;
     tell_host(first, 1);
     tell_host(to, 1);
@@ -490,7 +545,7 @@ static void take_step(const struct step *step)
         get_invalidated(step);
         break;
     case ACT_PUT:
-        put(&t.holds[step->a % PLAN_HOLDS]);
+        put(&t.holds[step->a % PLAN_HOLDS], step->form);
         break;
     case ACT_PEER:
         peer(step);
@@ -659,6 +714,7 @@ static void open_all(void)
     struct hmreg_domain_config domain = {.size = sizeof(domain),
                                          .flags = t.plan->flags,
                                          .rights = t.plan->rights,
+                                         .policy = t.plan->policy,
                                          .max_regions = t.plan->max_regions,
                                          .max_bytes = t.plan->max_bytes};
     enum hmreg_check check = t.plan->kind->notice ? HMREG_CHECK_NOTICE : HMREG_CHECK_ALWAYS;
@@ -666,6 +722,7 @@ static void open_all(void)
 
     for (int i = 0; i < HMREG_IFACE_COUNT; i++)
         domain.check[i] = check;
+    told_open(&domain);
     world_open((unsigned)((t.plan->seed + t.plan->episode) % 8)); /* each combination in turn */
     set_limit("HMREG_CACHE_MAX_COUNT", t.plan->all_regions);
     set_limit("HMREG_CACHE_MAX_SIZE", t.plan->all_bytes);
@@ -677,19 +734,40 @@ static void open_all(void)
     oracle_limits(info.max_regions, info.max_bytes);
 }
 
+/* Nothing changes. */
+static void close_while_held(void)
+{
+    bool held = false;
+
+    for (unsigned i = 0; i < PLAN_HOLDS; i++)
+        held |= t.holds[i].mr != NULL;
+    if (held && hmreg_domain_close(t.domain) != -EBUSY)
+        oracle_fail("a domain was closed while its regions were held");
+    compare_counters();
+}
+
 static void close_all(void)
 {
     atomic_store(&pinning.busy_times, 0);
+    close_while_held();
     for (unsigned i = 0; i < PLAN_HOLDS; i++)
-        put(&t.holds[i]);
+        put(&t.holds[i], 0);
     flush();
     compare_counters();
+    if (t.domain->caches->variants.tree)
+        oracle_fail("attributes are left without regions");
     MUST(remote_close_domain(t.domain));
     MUST(hmreg_close(t.lib));
     if (atomic_load(&pinning.alive) || atomic_load(&pinning.regs) != atomic_load(&pinning.deregs))
         oracle_fail("%u regions were never deregistered", atomic_load(&pinning.alive));
     check_complaints();
     world_close();
+}
+
+static void on_dereg(const struct pinned *region)
+{
+    told_deregistered(region);
+    oracle_deregistered(region);
 }
 
 void play(const struct plan *plan, struct runner_record *record)
@@ -701,7 +779,7 @@ void play(const struct plan *plan, struct runner_record *record)
     atomic_store(&record->step, PLAN_STEPS);
     pinning_reset();
     pinning.tags = true;
-    pinning.dereg_hook = oracle_deregistered;
+    pinning.dereg_hook = on_dereg;
     oracle_open(plan);
     open_all();
     run_players();

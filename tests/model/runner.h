@@ -15,7 +15,7 @@ struct runner_record {
     atomic_ulong episode;
     atomic_uint step;    /* PLAN_STEPS: before the first or after the last */
     atomic_ullong steps; /* in all episodes */
-    atomic_ullong gets, hits, forks;
+    atomic_ullong gets, hits, at_once, forks;
     char wrong[512];
 };
 

@@ -169,9 +169,10 @@ static void run(const struct plan_kind *kind, uint64_t steps)
     assert_int_equal(waitpid(child, &status, 0), child);
     if (status)
         report(kind, seed, status);
-    print_message("%s: %llu steps, %llu gets, %llu hits, %llu forks\n", kind->name,
+    print_message("%s: %llu steps, %llu gets, %llu hits, %llu at once, %llu forks\n", kind->name,
                   atomic_load(&record->steps), atomic_load(&record->gets),
-                  atomic_load(&record->hits), atomic_load(&record->forks));
+                  atomic_load(&record->hits), atomic_load(&record->at_once),
+                  atomic_load(&record->forks));
     assert_true(atomic_load(&record->gets) > atomic_load(&record->hits));
     assert_true(atomic_load(&record->hits) > 0);
     munmap(record, sizeof(*record));

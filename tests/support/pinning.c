@@ -71,9 +71,9 @@ static uint64_t page_of(uint64_t addr)
     return addr & ~(page_size() - 1);
 }
 
-static void read_tags(struct pinned *region)
+static void read_tags(struct pinned *region, uint64_t start, uint64_t end)
 {
-    for (uint64_t at = page_of(region->start); at < region->end; at += page_size()) {
+    for (uint64_t at = page_of(start); at < end; at += page_size()) {
         if (region->pages == PINNED_PAGES) {
             pinning_complain("a region of more than %d pages was registered", PINNED_PAGES);
             return;
@@ -86,31 +86,35 @@ static void read_tags(struct pinned *region)
 static const struct provider_ops *below; /* NULL: nothing */
 
 /* Unmapped memory cannot be pinned. */
-static bool is_mapped(const struct pinned *region)
+static bool is_mapped(uint64_t start, uint64_t end)
 {
     unsigned char resident[PINNED_PAGES + 1];
-    uint64_t first = page_of(region->start);
-    size_t len = (size_t)(region->end - first);
+    uint64_t first = page_of(start);
+    size_t len = (size_t)(end - first);
 
-    return len > PINNED_PAGES * page_size() ||
+    return !len || len > PINNED_PAGES * page_size() ||
            mincore((void *)(uintptr_t)first, len, resident) == 0;
 }
 
 static int pin(void *self, const struct provider_request *request, struct pinned *region,
                struct hmreg_reason *why)
 {
+    bool in_ring = pinning.ring && !region->next_end;
     int rc = 0;
 
-    if (pinning.tags && !is_mapped(region))
+    if (pinning.tags &&
+        !(is_mapped(region->start, region->end) && is_mapped(region->next_start, region->next_end)))
         return hmreg_fail(-EFAULT, "nothing is mapped that the test's fabric could pin");
-    if (pinning.tags)
-        read_tags(region);
+    if (pinning.tags) {
+        read_tags(region, region->start, region->end);
+        read_tags(region, region->next_start, region->next_end);
+    }
     if (below)
         return below->reg(self, request, &region->below, why);
-    if (pinning.ring)
+    if (in_ring)
         rc = ring_pin(pinning.ring, (void *)(uintptr_t)region->start,
                       (size_t)(region->end - region->start), &region->slot);
-    region->in_ring = pinning.ring && !rc;
+    region->in_ring = in_ring && !rc;
     return rc ? hmreg_fail(rc, "the test's fabric cannot pin: %s", strerror(-rc)) : 0;
 }
 
@@ -148,6 +152,10 @@ static int reg(void *self, const struct provider_request *request, struct hmreg_
                               .access = request->access,
                               .iface = request->iface,
                               .device = request->device};
+    if (request->count > 1) {
+        region->next_start = (uint64_t)(uintptr_t)request->iov[1].iov_base;
+        region->next_end = region->next_start + request->iov[1].iov_len;
+    }
     rc = pin(self, request, region, why);
     if (rc) {
         free(region);
@@ -224,7 +232,7 @@ int pinning_open(struct hmreg *lib, const struct hmreg_domain_config *config,
         .fabric = "pinning",
         .mr_mode = HMREG_MR_VIRT_ADDR | HMREG_MR_PROV_KEY | HMREG_MR_HMEM,
         .key_size = 8,
-        .iov_limit = 1,
+        .iov_limit = 2,
         .max_len = 1ull << 40,
     };
 
@@ -253,9 +261,18 @@ void pinned_unuse(struct pinned *region)
     atomic_fetch_sub(&region->users, 1);
 }
 
+uint64_t pinned_bytes(const struct pinned *region)
+{
+    return region->end - region->start + region->next_end - region->next_start;
+}
+
 uint64_t pinned_tag(const struct pinned *region, uint64_t addr)
 {
-    return region->tags[(page_of(addr) - page_of(region->start)) / page_size()];
+    uint64_t at = page_of(addr), first = page_of(region->start), next = page_of(region->next_start);
+
+    if (at >= first && at < region->end)
+        return region->tags[(at - first) / page_size()];
+    return region->tags[(page_of(region->end - 1) - first + at - next) / page_size() + 1];
 }
 
 int pinned_write(const struct pinned *region, uint64_t at, const void *bytes, size_t len)

@@ -20,9 +20,11 @@
 
 #define PINNED_PAGES 24 /* tags of a region, at most */
 
+/* Of two ranges, the tags only: the kernel pins one. */
 struct pinned {
     uint64_t key;
     uint64_t start, end;
+    uint64_t next_start, next_end; /* of two ranges: the second; else 0 */
     uint64_t access;
     enum hmreg_iface iface;
     int device;
@@ -30,6 +32,7 @@ struct pinned {
     atomic_bool alive; /* registered */
     bool in_ring;
     unsigned slot;
+    atomic_uint told;           /* for a test's callbacks: made and ended */
     struct hmreg_mr_keys below; /* of the fabric below this one */
     struct pinned *next;        /* of the kept regions */
     unsigned pages;
@@ -67,6 +70,7 @@ struct pinned *pinned_of(const struct hmreg_mr *mr);
 /* The test uses the region after a get, and no longer before its put. */
 void pinned_use(struct pinned *region);
 void pinned_unuse(struct pinned *region);
+uint64_t pinned_bytes(const struct pinned *region);
 /* The tag, at registration, of the page that contains addr, which the region covers. */
 uint64_t pinned_tag(const struct pinned *region, uint64_t addr);
 /* A peer's access; requires a ring. 0 or an error number. */

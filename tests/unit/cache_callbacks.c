@@ -79,43 +79,6 @@ static void open_fixture(uint32_t flags, uint64_t max_regions)
     seen.lib = fixture.lib;
 }
 
-TEST(made__each_registration__once_with_its_region)
-{
-    open_fixture(0, 0);
-    for (int i = 0; i < 3; i++)
-        fixture_key(memory[0], 2 * LEN);
-    assert_int_equal(seen.made, 1);
-    assert_int_equal(seen.made_key, 1);
-    assert_int_equal(seen.info.addr, (uintptr_t)memory[0]);
-    assert_int_equal(seen.info.len, 2 * LEN);
-    assert_int_equal(seen.info.access, HMREG_ACCESS_REMOTE);
-    assert_null(seen.context);
-    assert_int_equal(seen.ended, 0);
-    fixture_close();
-    assert_int_equal(seen.ended, 1);
-    assert_int_equal(seen.ended_key, 1);
-    assert_int_equal(seen.info.addr, (uintptr_t)memory[0]);
-}
-
-TEST(ended__flush_invalidation_eviction__once_each)
-{
-    open_fixture(0, 2);
-    fixture_key(memory[0], LEN);
-    assert_ok(hmreg_domain_flush(fixture.domain));
-    assert_int_equal(seen.ended, 1);
-    fixture_key(memory[0], LEN);
-    assert_ok(hmreg_invalidate(fixture.lib, memory[0], 1));
-    assert_ok(hmreg_domain_progress(fixture.domain));
-    assert_int_equal(seen.ended, 2);
-    for (int i = 0; i < 6; i++)
-        fixture_key(memory[i], LEN);
-    assert_ok(hmreg_domain_progress(fixture.domain));
-    assert_int_equal(seen.made, 8);
-    assert_int_equal(seen.ended, 6);
-    fixture_close();
-    assert_int_equal(seen.ended, 8);
-}
-
 /* ---- the context ------------------------------------------------------------------------ */
 
 static void *race(void *mr)
@@ -157,48 +120,6 @@ TEST(context__set_once__found_until_the_region_ends)
     assert_null(hmreg_mr_context(mr));
     hmreg_mr_put(mr);
     fixture_close();
-}
-
-TEST(ended__fabric_is_busy__not_called_again)
-{
-    open_fixture(0, 0);
-    fixture_key(memory[0], LEN);
-    atomic_store(&counter.dereg_code, -EBUSY);
-    atomic_store(&counter.dereg_times, 2);
-    assert_ok(hmreg_domain_flush(fixture.domain));
-    assert_ok(hmreg_domain_flush(fixture.domain));
-    assert_ok(hmreg_domain_flush(fixture.domain));
-    assert_int_equal(atomic_load(&counter.deregs), 3);
-    assert_int_equal(seen.ended, 1);
-    fixture_close();
-    assert_int_equal(seen.ended, 1);
-}
-
-TEST(made__registration_fails__not_called)
-{
-    struct hmreg_mr *mr = NULL;
-
-    open_fixture(0, 0);
-    atomic_store(&counter.reg_code, -EIO);
-    atomic_store(&counter.reg_times, 1);
-    assert_fails(hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_SEND, &mr), -EIO, "asked");
-    assert_null(mr);
-    fixture_close();
-    assert_int_equal(seen.made, 0);
-    assert_int_equal(seen.ended, 0);
-}
-
-TEST(callbacks__fail_inside__last_error_is_the_callers)
-{
-    struct hmreg_error before;
-
-    open_fixture(0, 0);
-    assert_int_equal(hmreg_invalidate(NULL, memory[0], 1), -EINVAL);
-    before = *hmreg_last_error();
-    fixture_key(memory[0], LEN);
-    assert_ok(hmreg_domain_flush(fixture.domain));
-    assert_int_equal(seen.ended, 1);
-    assert_string_equal(hmreg_last_error()->text, before.text);
 }
 
 /* On a fabric that may be called on any thread. */

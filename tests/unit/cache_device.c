@@ -165,26 +165,6 @@ TEST(get__switched_off_in_the_environment__not_cached)
 
 /* ---- repetition ------------------------------------------------------------------------- */
 
-TEST(reuse__ten_thousand_times__never_a_stale_hit)
-{
-    struct vendor_claim *memory;
-    uint64_t last = 0;
-
-    open_fixture(NULL);
-    memory = claim(0, HMREG_MEM_DEVICE);
-    for (int i = 0; i < 10000; i++) {
-        uint64_t key = key_of(memory);
-
-        assert_int_not_equal(key, last);
-        assert_int_equal(key_of(memory), key);
-        vendor_renew(memory);
-        last = key;
-    }
-    assert_int_equal(fixture_stats().hits, 10000);
-    assert_int_equal(fixture_stats().misses, 10000);
-    assert_int_equal(atomic_load(&counter.regions), 1);
-}
-
 /* ---- a runtime that starts after the domain was opened ----------------------------------- */
 
 static struct hmreg_stats stats_of(int device)

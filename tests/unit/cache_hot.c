@@ -139,24 +139,6 @@ TEST(table__more_requests_than_it_has_slots__grows)
     assert_in_range(size, MANY, 8 * MANY);
 }
 
-TEST(slot__other_rights_and_lengths_at_one_address__each_its_region)
-{
-    static const uint64_t rights[] = {HMREG_SEND, HMREG_RECV, HMREG_REMOTE_READ};
-    struct hmreg_mr *mr;
-
-    open_fixture(0);
-    for (int round = 0; round < 4; round++)
-        for (size_t i = 0; i < 6; i++) {
-            mr = NULL;
-            assert_ok(
-                hmreg_mr_get(fixture.domain, memory[0], i < 3 ? LEN : 2 * LEN, rights[i % 3], &mr));
-            /* Longer registrations serve shorter requests, once they exist. */
-            assert_true(hmreg_mr_key(mr) == i + 1 || (round && hmreg_mr_key(mr) == i % 3 + 4));
-            hmreg_mr_put(mr);
-        }
-    assert_int_equal(atomic_load(&counter.regs), 6);
-}
-
 /* Bits that a slot compares with an entry's sequence are not access rights either. */
 TEST(get__rights_that_look_like_a_sequence__refused)
 {
@@ -228,30 +210,6 @@ static void *get_them(void *arg)
     return NULL;
 }
 
-TEST(put__by_a_thread_that_never_got__counts)
-{
-    open_fixture(0);
-    get_them(&fixture);
-    assert_ok(hmreg_domain_flush(fixture.domain));
-    assert_int_equal(atomic_load(&counter.regions), 3);
-    test_on_a_thread(put_them, NULL);
-    assert_ok(hmreg_domain_flush(fixture.domain));
-    assert_int_equal(atomic_load(&counter.regions), 0);
-}
-
-TEST(thread_ends__its_pins_stay_until_they_are_put)
-{
-    open_fixture(0);
-    test_on_a_thread(get_them, &fixture);
-    assert_ok(hmreg_invalidate(fixture.lib, memory[0], LEN));
-    assert_ok(hmreg_domain_flush(fixture.domain));
-    assert_int_equal(atomic_load(&counter.regions), 3);
-    assert_int_equal(fixture_stats().retired, 1);
-    assert_fails(hmreg_domain_close(fixture.domain), -EBUSY, "3 cached regions");
-    put_them(NULL);
-    assert_int_equal(fixture_stats().retired, 0);
-}
-
 static void *get_and_put(void *arg)
 {
     get_them(arg);
@@ -286,17 +244,6 @@ TEST(domains__more_than_a_thread_has_at_hand__each_its_own_hits)
         }
     for (unsigned i = 0; i < DOMAINS; i++)
         assert_ok(hmreg_domain_close(domains[i]));
-}
-
-TEST(domain__closed_and_opened_at_the_same_place__nothing_of_the_old)
-{
-    for (int i = 0; i < 20; i++) {
-        open_fixture(0);
-        assert_int_equal(fixture_key(memory[0], LEN), 1);
-        assert_int_equal(fixture_key(memory[0], LEN), 1);
-        assert_int_equal(fixture_stats().hits, 1);
-        fixture_close();
-    }
 }
 
 /* ---- without membarrier(2) -------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  *
- * Regions that end with their last put: shared while they are held, and deregistered when the put
- * of the last holder returns, whatever else happens to them or to other regions at that moment.
+ * Regions that end with their last put, where the model of tests/model does not go: callers'
+ * dmabufs, threads at once, what is not done for such regions.
  */
 #include "tests/support/cache_fixture.h"
 #include "tests/support/inside.h"
@@ -45,12 +45,6 @@ static unsigned regions(void)
     return atomic_load(&counter.regions);
 }
 
-static void assert_policy(const struct hmreg_mr *mr, enum hmreg_policy policy)
-{
-    assert_int_equal(test_info_of(mr).policy, policy);
-    assert_int_equal(test_why_of(mr).policy, policy);
-}
-
 /* ---- sharing ---------------------------------------------------------------------------- */
 
 static struct hmreg_mr *got;
@@ -60,41 +54,6 @@ static void *get_thrice(void *unused)
     for (int i = 0; i < 3; i++)
         assert_ptr_equal(fixture_get(memory[0], LEN), got);
     return NULL;
-}
-
-static void *put_once(void *mr)
-{
-    hmreg_mr_put(mr);
-    return NULL;
-}
-
-TEST(last_put__while_held__shared_by_all_threads_and_parts)
-{
-    struct hmreg_stats stats;
-
-    open_fixture(HMREG_POLICY_LAST_PUT, 0);
-    for (unsigned round = 1; round <= 4; round++) {
-        got = fixture_get(memory[0], 2 * LEN);
-        assert_true(fixture_is_cached(got));
-        assert_policy(got, HMREG_POLICY_LAST_PUT);
-        get_thrice(NULL);
-        test_on_a_thread(get_thrice, NULL);
-        for (int i = 0; i < 2; i++)
-            assert_ptr_equal(fixture_get(memory[1], LEN), got);
-        assert_int_equal(atomic_load(&counter.regs), round);
-        for (int i = 0; i < 4; i++) {
-            test_on_a_thread(put_once, got);
-            hmreg_mr_put(got);
-        }
-        assert_int_equal(regions(), 1);
-        assert_int_equal(fixture_stats().regions, 1);
-        hmreg_mr_put(got);
-        assert_int_equal(regions(), 0);
-        assert_int_equal(fixture_stats().regions, 0);
-    }
-    stats = fixture_stats();
-    assert_int_equal(stats.misses, 4);
-    assert_int_equal(stats.hits, 4 * 8);
 }
 
 /* A put too many takes no hold away from a later get. */
@@ -128,29 +87,6 @@ TEST(last_put__another_thread_pins_in_passing__deregistered_all_the_same)
     assert_int_equal(regions(), 0);
 }
 
-/* The thread remembers the entry from an earlier use, of other memory. */
-TEST(last_put__entry_reused__found_by_its_present_range_only)
-{
-    struct hmreg_mr *one, *other, *again;
-
-    open_fixture(HMREG_POLICY_LAST_PUT, 0);
-    got = fixture_get(memory[0], LEN);
-    hmreg_mr_put(fixture_get(memory[0], LEN));
-    hmreg_mr_put(got);
-    one = fixture_get(memory[1], LEN);
-    assert_ptr_equal(one, got);
-    other = fixture_get(memory[0], LEN);
-    assert_ptr_not_equal(other, one);
-    again = fixture_get(memory[1], LEN);
-    assert_ptr_equal(again, one);
-    assert_int_equal(regions(), 2);
-    hmreg_mr_put(one);
-    hmreg_mr_put(other);
-    assert_int_equal(regions(), 1);
-    hmreg_mr_put(again);
-    assert_int_equal(regions(), 0);
-}
-
 /* ---- host memory, which nothing watches -------------------------------------------------------
  */
 
@@ -172,6 +108,8 @@ TEST(host__held__shared_without_a_monitor_or_a_thread)
     got = fixture_get(memory[0], LEN);
     assert_true(fixture_is_cached(got));
     assert_int_equal(test_info_of(got).asks, 0);
+    assert_int_equal(test_info_of(got).policy, HMREG_POLICY_LAST_PUT);
+    assert_int_equal(test_why_of(got).policy, HMREG_POLICY_LAST_PUT);
     get_thrice(NULL);
     test_on_a_thread(get_thrice, NULL);
     assert_int_equal(inside_evictable(fixture.domain), 0);
@@ -184,40 +122,6 @@ TEST(host__held__shared_without_a_monitor_or_a_thread)
     assert_false(inside_thread_runs());
     assert_int_equal(fixture_stats().reg_ns, 0);
     assert_int_equal(fixture_stats().hits, 6);
-}
-
-/* A get of a part holds no more than the part: when those that hold the rest have put it, the rest
- * may be freed, and other memory be there. */
-static void assert_own_region(char *addr, size_t len)
-{
-    struct hmreg_mr *part = fixture_get(addr, len), *again;
-
-    assert_ptr_not_equal(part, got);
-    again = fixture_get(addr, len);
-    assert_ptr_equal(again, part);
-    hmreg_mr_put(again);
-    hmreg_mr_put(part);
-}
-
-static void *get_parts(void *unused)
-{
-    assert_own_region(memory[0], LEN);
-    assert_own_region(memory[1], LEN);
-    return NULL;
-}
-
-TEST(host__part_of_a_held_region__own_region)
-{
-    open_unwatched();
-    got = fixture_get(memory[0], 2 * LEN);
-    get_parts(NULL);
-    test_on_a_thread(get_parts, NULL);
-    for (int i = 0; i < 3; i++) /* the thread remembers the region */
-        assert_ptr_equal(fixture_get(memory[0], 2 * LEN), got);
-    get_parts(NULL);
-    for (int i = 0; i < 4; i++)
-        hmreg_mr_put(got);
-    assert_int_equal(regions(), 0);
 }
 
 static void on_reg_of_whole(const struct provider_request *request)
@@ -240,76 +144,7 @@ TEST(host__part_while_the_whole_is_registered__own_region)
     assert_int_equal(regions(), 0);
 }
 
-TEST(host__invalidated_while_held__serves_no_later_get)
-{
-    struct hmreg_mr *again;
-
-    open_unwatched();
-    got = fixture_get(memory[0], LEN);
-    assert_ok(hmreg_invalidate(fixture.lib, memory[0], LEN));
-    again = fixture_get(memory[0], LEN);
-    assert_ptr_not_equal(again, got);
-    hmreg_mr_put(got);
-    assert_int_equal(regions(), 1);
-    hmreg_mr_put(again);
-    assert_int_equal(regions(), 0);
-}
-
 /* ---- both policies ---------------------------------------------------------------------- */
-
-TEST(policies__last_put_after_keep__kept_region_ends_too)
-{
-    struct hmreg_mr *kept, *mr, *joined;
-
-    open_fixture(HMREG_POLICY_DEFAULT, 0);
-    kept = fixture_get(memory[0], LEN);
-    assert_policy(kept, HMREG_POLICY_KEEP);
-    hmreg_mr_put(fixture_get(memory[0], LEN));
-    mr = get_by(memory[0], HMREG_POLICY_LAST_PUT);
-    assert_ptr_not_equal(mr, kept);
-    joined = fixture_get(memory[0], LEN); /* keep: it shares, and changes nothing */
-    assert_ptr_equal(joined, mr);
-    assert_ptr_equal(get_by(memory[0], HMREG_POLICY_KEEP), mr);
-    assert_int_equal(fixture_stats().evictions, 1);
-    hmreg_mr_put(kept);
-    assert_int_equal(regions(), 1);
-    hmreg_mr_put(mr);
-    hmreg_mr_put(mr);
-    assert_int_equal(regions(), 1);
-    hmreg_mr_put(joined);
-    assert_int_equal(regions(), 0);
-}
-
-TEST(policies__last_put_after_keep__idle_region_ends)
-{
-    struct hmreg_mr *mr;
-
-    open_fixture(HMREG_POLICY_KEEP, 0);
-    fixture_key(memory[0], LEN);
-    assert_int_equal(regions(), 1);
-    mr = get_by(memory[0], HMREG_POLICY_LAST_PUT);
-    assert_ok(hmreg_domain_progress(fixture.domain));
-    assert_int_equal(regions(), 1);
-    hmreg_mr_put(mr);
-    assert_int_equal(regions(), 0);
-}
-
-TEST(policies__last_put_after_a_kept_region_of_fewer_rights__both_stay)
-{
-    struct hmreg_mr *mr = NULL, *kept = NULL, *again = NULL;
-
-    open_fixture(HMREG_POLICY_KEEP, 0);
-    assert_ok(hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_SEND, &kept));
-    mr = get_by(memory[0], HMREG_POLICY_LAST_PUT);
-    assert_ptr_not_equal(mr, kept);
-    hmreg_mr_put(kept);
-    hmreg_mr_put(mr);
-    assert_int_equal(regions(), 1);
-    assert_int_equal(fixture_stats().evictions, 0);
-    assert_ok(hmreg_mr_get(fixture.domain, memory[0], LEN, HMREG_SEND, &again));
-    assert_ptr_equal(again, kept);
-    hmreg_mr_put(again);
-}
 
 static void on_reg(const struct provider_request *request)
 {

@@ -5,7 +5,6 @@
  */
 #include "tests/support/cache_fixture.h"
 #include "tests/support/inside.h"
-#include "tests/support/queries.h"
 #include "tests/support/vendors.h"
 
 #include <pthread.h>
@@ -338,18 +337,6 @@ TEST(close__another_domain_evicts_there__waits_for_it)
     assert_int_equal(regions(), 1);
 }
 
-TEST(limit__of_regions_and_bytes_of_all__both_hold)
-{
-    setenv("HMREG_CACHE_MAX_COUNT", "3", 1);
-    setenv("HMREG_CACHE_MAX_SIZE", "8192", 1);
-    open_fixture(NULL);
-    unsetenv("HMREG_CACHE_MAX_COUNT");
-    unsetenv("HMREG_CACHE_MAX_SIZE");
-    touch(0, 8);
-    assert_int_equal(regions(), 2);
-    assert_int_equal(atomic_load(&counter.most), 3);
-}
-
 /* ---- argument checks -------------------------------------------------------------------- */
 
 TEST(config__unknown_check__einval)
@@ -360,6 +347,16 @@ TEST(config__unknown_check__einval)
     open_fixture(NULL);
     config.check[HMREG_IFACE_ZE] = (enum hmreg_check)3;
     assert_fails(counter_try(fixture.lib, &config, &made), -EINVAL, "config->check[3] is 3");
+    assert_null(made);
+}
+
+TEST(config__unknown_rights__einval)
+{
+    struct hmreg_domain_config config = {.size = sizeof(config), .rights = 3};
+    struct hmreg_domain *made = NULL;
+
+    open_fixture(NULL);
+    assert_fails(counter_try(fixture.lib, &config, &made), -EINVAL, "HMREG_RIGHTS_EXACT");
     assert_null(made);
 }
 
@@ -393,23 +390,6 @@ TEST(check__device_memory__asked_at_each_hit_or_never)
     test_setenv("HMREG_CACHE_CHECK", "cuda=notice");
     assert_int_equal(asked_by_five_hits(HMREG_CHECK_DEFAULT), 0);
     assert_int_equal(asked_by_five_hits(HMREG_CHECK_ALWAYS), 5);
-}
-
-TEST(check__notice_of_host_memory__never_stale_after_munmap)
-{
-    struct hmreg_domain_config config = {.size = sizeof(config), .check = {HMREG_CHECK_NOTICE}};
-    char *place = fixture_map(1);
-
-    vendors_reset();
-    fixture_open(HMREG_MONITOR_USERFAULTFD, &config);
-    for (uint64_t i = 1; i <= 200; i++) {
-        assert_int_equal(fixture_key(place, fixture_page()), i);
-        assert_int_equal(fixture_key(place, fixture_page()), i);
-        munmap(place, fixture_page());
-        assert_non_null(fixture_map_at(place, 1));
-    }
-    assert_int_equal(fixture_stats().hits, 200);
-    munmap(place, fixture_page());
 }
 
 TEST_MAIN()

@@ -31,20 +31,6 @@ TEST(segments__other_list__other_region)
     assert_int_equal(inside_variants(fixture.domain), 0);
 }
 
-/* Their nodes are around the change, and their segments beside it. */
-TEST(segments__change_between_them__no_list_ends)
-{
-    struct list list;
-
-    open_fixture();
-    for (int i = 0; i < 6; i++)
-        key_of(pair(&list, memory[i], memory[15 - i]));
-    assert_ok(hmreg_invalidate(fixture.lib, memory[7], 2 * LEN));
-    assert_int_equal(key_of(pair(&list, memory[0], memory[15])), 1); /* which applies the change */
-    assert_int_equal(fixture_stats().invalidations, 0);
-    assert_int_equal(fixture_stats().regions, 6);
-}
-
 TEST(segments__many__cached)
 {
     struct list list;
@@ -76,51 +62,7 @@ TEST(segments__held_at_close__first_address_and_length_of_all)
 
 /* ---- limits ----------------------------------------------------------------------------- */
 
-/* The sum of the segments counts, not the addresses between them. */
-TEST(limit__of_bytes__counts_the_segments)
-{
-    struct list list;
-
-    open_limited(0, 4 * LEN);
-    assert_int_equal(key_of(pair(&list, memory[15], memory[0])), 1);
-    assert_int_equal(key_of(pair(&list, memory[14], memory[1])), 3);
-    assert_int_equal(key_of(pair(&list, memory[15], memory[0])), 1);
-    assert_int_equal(fixture_stats().bytes, 4 * LEN);
-    for (int i = 2; i < 5; i++)
-        add(&list, memory[i], LEN);
-    assert_int_equal(key_of(&list), 5); /* never fits */
-    assert_int_equal(fixture_stats().uncached, 1);
-    assert_int_equal(fixture_stats().regions, 2);
-    assert_int_equal(key_of(pair(&list, memory[0], memory[1])), 10);
-    assert_int_equal(fixture_stats().evictions, 1);
-    assert_int_equal(fixture_stats().bytes, 4 * LEN);
-}
-
 /* ---- what ends it ----------------------------------------------------------------------- */
-
-TEST(watched__a_segment_is_unmapped__ends)
-{
-    static const size_t ended[] = {1, 5};
-    size_t page = fixture_page();
-    struct list list;
-
-    open_watched();
-    for (int i = 0; i < 2; i++) {
-        char *pages = fixture_map(7);
-        uint64_t key = key_of(watched_pair(&list, pages));
-
-        assert_int_equal(key_of(&list), key);
-        assert_int_equal(munmap(pages + 3 * page, page), 0); /* a gap */
-        assert_int_equal(key_of(&list), key);
-        assert_int_equal(munmap(pages + ended[i] * page, page), 0);
-        assert_int_equal(fixture_stats().invalidations, i + 1);
-        assert_int_equal(fixture_stats().regions, 0);
-        assert_non_null(fixture_map_at(pages + ended[i] * page, 1));
-        assert_int_not_equal(key_of(&list), key);
-        assert_ok(hmreg_domain_flush(fixture.domain));
-        munmap(pages, 7 * page);
-    }
-}
 
 /* Does a userfaultfd watch the mapping that begins there? */
 static bool is_watched(const char *addr)

@@ -138,21 +138,6 @@ TEST(try__region_that_this_thread_has_had__served_and_given_back)
     assert_null(try_get(memory[0], LEN));
 }
 
-TEST(try__mixed_with_get_and_put__each_counts)
-{
-    struct hmreg_mr *mr;
-
-    open_fixture();
-    skip_if_fenced();
-    mr = fixture_get(memory[0], LEN);
-    assert_ptr_equal(try_get(memory[0], LEN), mr);
-    assert_ptr_equal(fixture_get(memory[0], LEN), mr);
-    assert_true(try_put(mr));
-    assert_true(try_put(mr));
-    assert_fails(hmreg_domain_close(fixture.domain), -EBUSY, "1 cached region");
-    hmreg_mr_put(mr);
-}
-
 TEST(try__wrong_arguments__eagain_and_nothing_changes)
 {
     struct hmreg_mr *mr = (void *)1;
@@ -236,32 +221,6 @@ TEST(try__more_domains_than_a_thread_has_at_hand__each_its_own)
         assert_ok(hmreg_domain_close(domains[i]));
 }
 
-TEST(try__exact_domain__exactly_the_range)
-{
-    struct hmreg_mr *mr;
-
-    open_with((struct hmreg_domain_config){.flags = HMREG_DOMAIN_EXACT});
-    fixture_key(memory[0], LEN);
-    mr = try_get(memory[0], LEN);
-    assert_non_null(mr);
-    hmreg_mr_put(mr);
-    assert_null(try_get(memory[0], LEN - 1));
-}
-
-TEST(try__claim_of_host_memory__served_to_those_who_claim_it)
-{
-    struct hmreg_mr *mr = NULL, *again = NULL;
-
-    open_fixture();
-    skip_if_fenced();
-    assert_ok(hmreg_mr_get(fixture.domain, memory[0], LEN, RIGHTS | HMREG_GET_HOST, &mr));
-    assert_ok(try_on(fixture.domain, memory[0], LEN, RIGHTS | HMREG_GET_HOST, &again));
-    assert_ptr_equal(again, mr);
-    assert_null(try_get(memory[0], LEN));
-    assert_true(try_put(mr));
-    assert_true(try_put(mr));
-}
-
 TEST(try__group__as_a_domain)
 {
     struct hmreg_domain *members[2], *group;
@@ -301,59 +260,6 @@ TEST(try__region_of_another_thread__not_before_a_get_here)
     test_on_a_thread(try_here, NULL);
 }
 
-/* Whatever changed: a get reads it, and only then is anything served at once again. */
-TEST(try__change_that_is_not_read__nothing_until_a_get_has_read_it)
-{
-    open_fixture();
-    skip_if_fenced();
-    fixture_key(memory[0], LEN);
-    fixture_key(memory[1], LEN);
-    assert_ok(hmreg_invalidate(fixture.lib, memory[1], 1));
-    assert_null(try_get(memory[0], LEN));
-    assert_null(try_get(memory[1], LEN));
-    assert_int_equal(fixture_key(memory[0], LEN), 1);
-    assert_hit(memory[0], LEN, 1);
-    assert_null(try_get(memory[1], LEN));
-    assert_int_equal(fixture_key(memory[1], LEN), 3);
-    assert_hit(memory[1], LEN, 3);
-}
-
-/* Hooks report munmap(2); without them the kernel does, which a hit would have to ask. */
-TEST(try__memory_unmapped_and_mapped_again__not_the_old_region)
-{
-    bool asks;
-    uint64_t key;
-    char *page;
-
-    vendors_reset();
-    fixture_open(fixture_monitor(), NULL);
-    skip_if_fenced();
-    asks = fixture_monitor() != HMREG_MONITOR_MEMHOOKS;
-    page = fixture_map(1);
-    key = fixture_key(page, LEN);
-    if (asks)
-        assert_null(try_get(page, LEN));
-    else
-        assert_hit(page, LEN, key);
-    munmap(page, fixture_page());
-    assert_null(try_get(page, LEN));
-    fixture_map_again(page, fixture_page());
-    assert_null(try_get(page, LEN));
-    assert_int_equal(fixture_key(page, LEN), key + 1);
-    if (!asks)
-        assert_hit(page, LEN, key + 1);
-    munmap(page, fixture_page());
-}
-
-TEST(try__device_memory_whose_end_is_not_reported__its_runtime_is_not_asked)
-{
-    open_fixture();
-    vendor_claim(HMREG_IFACE_CUDA, memory[0], LEN, HMREG_MEM_DEVICE, 0);
-    assert_int_equal(fixture_key(memory[0], LEN), 1);
-    assert_int_equal(fixture_key(memory[0], LEN), 1);
-    assert_null(try_get(memory[0], LEN));
-}
-
 TEST(try__device_memory_whose_end_is_reported__served)
 {
     open_fixture();
@@ -363,21 +269,6 @@ TEST(try__device_memory_whose_end_is_reported__served)
     assert_int_equal(fixture_key(memory[0], LEN), 1);
     assert_hit(memory[0], LEN, 1);
     assert_null(try_get(memory[0], LEN + 1));
-}
-
-TEST(try__region_that_ends_with_its_last_put__not_served_and_not_given_back)
-{
-    struct hmreg_mr *mr;
-
-    open_with((struct hmreg_domain_config){.policy = HMREG_POLICY_LAST_PUT});
-    mr = fixture_get(memory[0], LEN);
-    hmreg_mr_put(fixture_get(memory[0], LEN));
-    hmreg_mr_put(fixture_get(memory[0], LEN)); /* the thread remembers it */
-    assert_null(try_get(memory[0], LEN));
-    assert_false(try_put(mr));
-    assert_int_equal(atomic_load(&counter.regions), 1);
-    hmreg_mr_put(mr);
-    assert_int_equal(atomic_load(&counter.regions), 0);
 }
 
 TEST(try__suspended__nothing)
@@ -486,33 +377,6 @@ TEST(try__others_register_or_hold_the_lock__does_not_wait)
 }
 
 /* ---- puts ------------------------------------------------------------------------------- */
-
-TEST(try_put__region_that_is_not_cached__left_to_put)
-{
-    struct hmreg_mr *mr, *explicit = NULL;
-
-    open_with((struct hmreg_domain_config){.flags = HMREG_DOMAIN_NO_CACHE});
-    mr = fixture_get(memory[0], LEN);
-    assert_false(try_put(mr));
-    hmreg_mr_put(mr);
-    assert_ok(
-        hmreg_mr_reg(fixture.domain, memory[0], LEN, RIGHTS, 0, HMREG_KEY_ANY, 0, &explicit, NULL));
-    assert_false(try_put(explicit));
-    assert_ok(hmreg_mr_close(explicit));
-}
-
-TEST(try_put__memory_has_changed__left_to_put)
-{
-    struct hmreg_mr *mr;
-
-    open_fixture();
-    mr = fixture_get(memory[0], LEN);
-    assert_ok(hmreg_invalidate(fixture.lib, memory[0], LEN));
-    fixture_key(memory[1], LEN); /* reads it */
-    assert_false(try_put(mr));
-    hmreg_mr_put(mr);
-    assert_int_equal(atomic_load(&counter.regions), 1);
-}
 
 static void *try_put_of_another(void *mr)
 {

@@ -185,6 +185,21 @@ TEST(munmap__fabric_of_the_applications_threads__left_to_its_calls)
     assert_int_equal(atomic_load(&on_others), 0);
 }
 
+/* Eight per hit that asks the kernel, once the reaper has retired them. */
+TEST(munmap__fabric_of_the_applications_threads__hits_deregister_a_few_each)
+{
+    size_t page = fixture_page();
+    char *freed = fixture_map(10), *kept = fixture_map(1);
+
+    fixture_open(HMREG_MONITOR_USERFAULTFD, NULL);
+    fixture_key(kept, page);
+    remember_each(freed, 10);
+    munmap(freed, 10 * page);
+    assert_int_equal(fixture_stats().regions, 1);
+    test_wait_until((fixture_key(kept, page), atomic_load(&counter.regions) == 1));
+    munmap(kept, page);
+}
+
 /* ---- loopback, whose registrations are addresses ---------------------------------------- */
 
 struct peer {
