@@ -3,7 +3,8 @@
 #
 # The tables of promises, kinds of memory, runtimes and rules and the list of errors name tests as
 # PROGRAM:CASE. Each must exist and be run. Program conformance_suite is the files of tests/conformance
-# with CASE()s, cuda_public is tests/gpu/cuda/public.c, preload_ofi tests/preload/ofi/calls.c.
+# with CASE()s, cuda_public is tests/gpu/cuda/public.c, rocr_gpu_suspend tests/gpu/suspend.c, preload_ofi
+# tests/preload/ofi/calls.c.
 . "$(dirname "$0")/cases.sh"
 
 promises=$SOURCE_DIR/docs/semantics.md
@@ -14,7 +15,7 @@ errors=$SOURCE_DIR/tests/conformance/errors.txt
 
 sources_of() { # PROGRAM
     local folder=${1%%_*} stem=${1#*_} exact
-    for exact in "$SOURCE_DIR"/tests/{,gpu/}"$folder/$stem"{,/calls}.c; do
+    for exact in "$SOURCE_DIR"/tests/{{,gpu/}"$folder/$stem"{,/calls},gpu/"${stem#gpu_}"}.c; do
         [[ -f $exact ]] && echo "$exact"
     done
     [[ $stem == suite ]] && grep -lE '^(REFUSED_)?CASE\(' "$SOURCE_DIR/tests/$folder/"*.c

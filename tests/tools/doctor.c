@@ -704,7 +704,7 @@ TEST(explain__nearly_a_code_or_part_of_one__lists_those_near)
     assert_says(tool.out, "memlock-low");
     assert_silent(tool.out, "no-device");
     tool = tool_run("doctor", "--explain", "fabric-imports-no-dmabufss"); /* the longest code */
-    assert_says(tool.err, "near are:");
+    assert_says(tool.err, "similar codes are:");
     tool = tool_run("doctor", "--explain", "memlock");
     assert_int_equal(tool.status, 3);
     assert_says(tool.out, "memlock-low");
