@@ -117,18 +117,22 @@ struct hmreg_nic_affinity {
 /*
  * Orders NICs by their distance to a place, the nearest first: by class, within a class by
  * numa_distance, and else as listed.
+ *
  * nics: nic_count names, each of an RDMA device ("mlx5_0"), a network interface ("eth0"), a
  * libfabric domain on one of these ("efa_0-rdm"), or a PCI address ("0000:3b:00.0"). A name that
  * the topology does not know is not an error: its distance is UNKNOWN. nics NULL and nic_count 0:
  * all RDMA devices of the topology.
+ *
  * out: *count elements; for the nearest four, 4. out[0].size must be sizeof(struct
  * hmreg_nic_affinity), and the elements are that far apart. *count: in, how many elements out has;
- * out, how many the call wrote. out may be NULL: then *count becomes the number of NICs. -EINVAL:
- * topology, place or count is NULL, nics is NULL and nic_count is not 0, a name is NULL, a size is
- * not an accepted value, *count is 0 and out is not NULL, place->kind is unknown, place->numa_node
- * is negative, or place needs the library and the topology was opened without. -ENODEV: the
- * topology has no such NUMA node, or the iface no such device. -ENOMEM. For memory also: the errors
- * of hmreg_query().
+ * out, how many the call wrote. out may be NULL: then *count becomes the number of NICs.
+ * -EINVAL: topology, place or count is NULL, nics is NULL and nic_count is not 0, a name is NULL, a
+ *   size is not an accepted value, *count is 0 and out is not NULL, place->kind is unknown,
+ *   place->numa_node is negative, or place needs the library and the topology was opened without.
+ * -ENODEV: the topology has no such NUMA node, or the iface no such device.
+ * -ENOMEM.
+ *
+ * For memory also: the errors of hmreg_query().
  */
 int hmreg_topology_order_nics(const struct hmreg_topology *topology,
                               const struct hmreg_place *place, const char *const *nics,
@@ -140,18 +144,26 @@ int hmreg_topology_order_nics(const struct hmreg_topology *topology,
 
 /*
  * Has a group (<hmreg/group.h>) register each buffer on its nearest members alone, not on all.
+ *
  * nearest: on how many, up to HMREG_GROUP_MAX, or HMREG_NEAREST_LOCAL. The distance counts to the
  * buffer's device, or to the NUMA node that has most of its pages (see
- * hmreg_topology_order_nics()). It is computed once for each device and node. If the registration
- * fails on a member, the next nearest member replaces it. As with HMREG_GROUP_PARTIAL the
- * registration succeeds if one rail does; a shortage makes it fail. Memory at an unknown place is
- * registered on all members: no page of it is present yet, or it is a dmabuf of an unknown device.
- * If attributes name rails, the region is registered on exactly these. hmreg_mr_explain() says in
- * rail_why why a rail was chosen; the last error after hmreg_mr_rail() says why another was not.
+ * hmreg_topology_order_nics()). It is computed once for each device and node.
+ *
+ * If the registration fails on a member, the next nearest member replaces it. As with
+ * HMREG_GROUP_PARTIAL the registration succeeds if one rail does; a shortage makes it fail.
+ *
+ * Memory at an unknown place is registered on all members: no page of it is present yet, or it is a
+ * dmabuf of an unknown device. If attributes name rails, the region is registered on exactly these.
+ *
+ * hmreg_mr_explain() says in rail_why why a rail was chosen; the last error after hmreg_mr_rail()
+ * says why another was not.
+ *
  * Call it before the first registration: existing regions stay as they are. topology: opened with
- * the group's lib; borrowed, must outlive the group. -EINVAL: an argument is NULL, group is no
- * group, topology is of no or another lib, or nearest is too large. -EBUSY: it was called for this
- * group before. -ENOMEM.
+ * the group's lib; borrowed, must outlive the group.
+ * -EINVAL: an argument is NULL, group is no group, topology is of no or another lib, or nearest is
+ *   too large.
+ * -EBUSY: it was called for this group before.
+ * -ENOMEM.
  */
 int hmreg_group_nearest(struct hmreg_domain *group, const struct hmreg_topology *topology,
                         unsigned nearest);

@@ -22,48 +22,64 @@ extern "C" {
 /*
  * Gets a region that covers [addr, addr+len): a cached one that is still valid, else a new one. It
  * has exactly these access rights, or more if the `rights` of the domain's configuration permit
- * more. Release it with hmreg_mr_put(), from any thread. The region may be larger than the range
- * unless the domain has HMREG_DOMAIN_EXACT; hmreg_mr_query() returns its bounds. The application
- * may free memory while a region of it is cached, but not between get and put. The library chooses
- * keys. On a domain with HMREG_MR_ENDPOINT each get registers a new region that is not bound to an
+ * more. Release it with hmreg_mr_put(), from any thread.
+ *
+ * The region may be larger than the range unless the domain has HMREG_DOMAIN_EXACT;
+ * hmreg_mr_query() returns its bounds. The application may free memory while a region of it is
+ * cached, but not between get and put. The library chooses keys.
+ *
+ * On a domain with HMREG_MR_ENDPOINT each get registers a new region that is not bound to an
  * endpoint: use hmreg_mr_get_attr() with an endpoint there. If the domain permits regions of
  * several parts (HMREG_DOMAIN_PARTS; the default except on verbs), a range longer than its max_len
  * becomes a region of several pieces (hmreg_mr_piece()). That region serves gets of ranges inside
- * it too. Errors of hmreg_mr_reg(). If parts are permitted, -EMSGSIZE means: the range is longer
- * than HMREG_SEGMENTS_MAX pieces of max_len.
+ * it too.
+ *
+ * Errors of hmreg_mr_reg(). If parts are permitted, -EMSGSIZE means: the range is longer than
+ * HMREG_SEGMENTS_MAX pieces of max_len.
  */
 int hmreg_mr_get(struct hmreg_domain *domain, const void *addr, size_t len, uint64_t access,
                  struct hmreg_mr **mr);
 /*
  * As hmreg_mr_get(), with the attributes of hmreg_mr_regattr(): for one range, for several (iov,
  * segments), or with HMREG_REG_DMABUF for the caller's dmabuf. The caller may close descriptors
- * after the call. A cached region serves the get if it contains the range, has the access rights as
- * for hmreg_mr_get(), and was got with the same attributes. Compared are: flags, without
- * HMREG_REG_COVER and HMREG_REG_EXACT (at most one of them), and without HMREG_REG_SINGLE or
- * HMREG_REG_PARTS where the domain does so anyway; auth_key, by its bytes;
- * page_size; hmem_data, by its address; of a dmabuf its inode (not the number of the descriptor),
- * base_addr, and what the caller claims; iova, by the address that it gives each byte; a trusted
- * claim (except of HMREG_IFACE_SYSTEM), claim_identity included; and every attribute that is not
- * named here. The get does not compare size, context, policy, and a checked claim about memory,
- * which is checked at each get. hmreg_mr_context() returns the context of the get that registered
- * the region. A get without attributes that are compared, and hmreg_mr_get(), serve each other's
- * regions. A region of several ranges or segments serves gets of exactly that list only: the same
- * addresses and lengths in the same order, dmabufs by inode, base_addr, offset and length, the
- * claim too, all in iov or all in segments. The region has the form that hmreg_mr_regattr() gives
- * it, counts by the sum of its lengths in the cache's limits, and ends when any segment's memory
- * changes. requested_key must be 0 or any. Release the region with hmreg_mr_put(). A region of a
- * dmabuf keeps the exporter's memory until the region ends. If a runtime knows base_addr + offset,
- * the region ends with that memory. Otherwise it ends at its last put; with policy KEEP, when it is
- * evicted, flushed, or invalidated by these addresses. With attr->endpoint, on a domain with
- * HMREG_MR_ENDPOINT, the region is bound to the endpoint and enabled, and serves gets with the same
- * endpoint; with attr->endpoints so is each rail. After the last put of regions that were got with
- * an endpoint, flush the domain or group, then close the endpoint. Errors of hmreg_mr_regattr(),
- * and of hmreg_mr_bind() and hmreg_mr_enable() where an endpoint is set; -EMSGSIZE of several
- * ranges or segments: together they are longer than the domain's max_len. -EINVAL also: a
- * requested_key, an endpoint for a rail without HMREG_MR_ENDPOINT, attr->endpoint on a group or
- * beside attr->endpoints, or endpoints without one for a rail with HMREG_MR_ENDPOINT, or another
- * count of endpoints than of rails. -HMREG_EBADFLAGS also: HMREG_RMA_EVENT. -EOPNOTSUPP also:
- * registrations of the domain complete in an event queue. */
+ * after the call. requested_key must be 0 or any. Release the region with hmreg_mr_put().
+ *
+ * A cached region serves the get if it contains the range, has the access rights as for
+ * hmreg_mr_get(), and was got with the same attributes. Gets without attributes that are compared,
+ * and hmreg_mr_get(), serve each other's regions. Compared are:
+ * - flags, except HMREG_REG_COVER and HMREG_REG_EXACT (at most one of them), and except
+ *   HMREG_REG_SINGLE or HMREG_REG_PARTS if the domain does so anyway
+ * - auth_key, by its bytes; page_size; hmem_data, by its address
+ * - iova, by the address that it gives each byte
+ * - of a dmabuf its inode (not the number of the descriptor), base_addr, and what the caller claims
+ * - a trusted claim (except of HMREG_IFACE_SYSTEM), claim_identity included
+ * - every attribute that is not named here
+ * Not compared are size, context, policy, and a checked claim about memory, which each get checks.
+ * hmreg_mr_context() returns the context of the get that registered the region.
+ *
+ * A region of several ranges or segments serves gets of exactly that list only: the same addresses
+ * and lengths in the same order, dmabufs by inode, base_addr, offset and length, the claim too, all
+ * in iov or all in segments. The region has the form that hmreg_mr_regattr() gives it, counts by
+ * the sum of its lengths in the cache's limits, and ends when any segment's memory changes.
+ *
+ * A region of a dmabuf keeps the exporter's memory until the region ends. If a runtime knows
+ * base_addr + offset, the region ends with that memory. Otherwise it ends at its last put; with
+ * policy KEEP, when it is evicted, flushed, or invalidated by these addresses.
+ *
+ * With attr->endpoint, on a domain with HMREG_MR_ENDPOINT, the region is bound to the endpoint and
+ * enabled, and serves gets with the same endpoint; with attr->endpoints so is each rail. After the
+ * last put of regions that were got with an endpoint, flush the domain or group, then close the
+ * endpoint.
+ *
+ * Errors of hmreg_mr_regattr(), and of hmreg_mr_bind() and hmreg_mr_enable() where an endpoint is
+ * set. Also:
+ * -EMSGSIZE of several ranges or segments: together they are longer than the domain's max_len
+ * -EINVAL: a requested_key; an endpoint for a rail without HMREG_MR_ENDPOINT; attr->endpoint on a
+ *   group or beside attr->endpoints; endpoints without one for a rail with HMREG_MR_ENDPOINT;
+ *   another count of endpoints than of rails
+ * -HMREG_EBADFLAGS: HMREG_RMA_EVENT
+ * -EOPNOTSUPP: registrations of the domain complete in an event queue
+ */
 int hmreg_mr_get_attr(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr, uint64_t flags,
                       struct hmreg_mr **mr);
 /* Releases a region: one put for each get. Before it returns, the last put deregisters a region

@@ -39,17 +39,24 @@ struct hmreg_group_config {
 /*
  * Opens a group of `count` members, of any providers, all of the same lib. The group borrows its
  * members, unless it has HMREG_GROUP_OWNS_MEMBERS. Each member stays usable by itself and in other
- * groups; it cannot be closed while it is in a group. config: NULL for the defaults. Close the
- * group with hmreg_domain_close(). hmreg_domain_query() of a group returns the union of the
- * members' modes and the smallest of their limits. A call on a group is a call on each of its
- * members, on the calling thread. If a member has HMREG_MR_PROV_KEY, the library chooses the keys
- * of all rails; otherwise requested_key is the key of each rail. A member whose fabric caches
- * registrations itself turns the group's cache off, unless config sets its limits. Any thread.
+ * groups; it cannot be closed while it is in a group.
+ *
+ * config: NULL for the defaults. Close the group with hmreg_domain_close(). hmreg_domain_query() of
+ * a group returns the union of the members' modes and the smallest of their limits.
+ *
+ * A call on a group is a call on each of its members, on the calling thread. If a member has
+ * HMREG_MR_PROV_KEY, the library chooses the keys of all rails; otherwise requested_key is the key
+ * of each rail. A member whose fabric caches registrations itself turns the group's cache off,
+ * unless config sets its limits.
+ *
+ * Any thread.
  * -EINVAL: lib, members, a member or out is NULL; count is 0 or above HMREG_GROUP_MAX; a member is
- * a group, is named twice, is of another lib, or has an owner already; config->domain has an order,
- * ways, sync_memops or keys; a size is too small, or a byte beyond what the library knows is not
- * zero. -HMREG_EBADFLAGS: flags of either config. -EOPNOTSUPP: registrations of a member complete
- * in an event queue of libfabric (HMREG_OFI_ASYNC). -ENOMEM.
+ *   a group, is named twice, is of another lib, or has an owner already; config->domain has an
+ *   order, ways, sync_memops or keys; a size is too small, or a byte beyond what the library knows
+ *   is not zero.
+ * -HMREG_EBADFLAGS: flags of either config.
+ * -EOPNOTSUPP: registrations of a member complete in an event queue of libfabric (HMREG_OFI_ASYNC).
+ * -ENOMEM.
  */
 int hmreg_group_open(struct hmreg *lib, struct hmreg_domain *const *members, size_t count,
                      const struct hmreg_group_config *config, struct hmreg_domain **out);
@@ -59,11 +66,17 @@ int hmreg_group_open(struct hmreg *lib, struct hmreg_domain *const *members, siz
  * hmreg_mr_desc(), _key(), _query(), _piece(), _raw_attr(), _pack() and _explain() describe this
  * rail; hmreg_mr_bind() and _enable() accept it. It exists as long as the region; hmreg_mr_close()
  * and hmreg_mr_put() do not accept it. On a domain that is no group, rail 0 of a region is the
- * region itself. The group's region itself has desc and native NULL and key HMREG_KEY_NOTAVAIL. Its
+ * region itself.
+ *
+ * The group's region itself has desc and native NULL and key HMREG_KEY_NOTAVAIL. Its
  * hmreg_mr_explain(), and the path of its hmreg_mr_query(), describe the rail with the most refused
- * paths; its local_addr is the caller's address. NULL, with one of these in the last error:
- * -EINVAL: mr is NULL or partly closed. -ENOENT: the group has no such rail, or attr->rails
- * excluded it. Any other error: the error of this rail's registration (HMREG_GROUP_PARTIAL).
+ * paths; its local_addr is the caller's address.
+ *
+ * NULL, with one of these in the last error:
+ * -EINVAL: mr is NULL or partly closed.
+ * -ENOENT: the group has no such rail, or attr->rails excluded it.
+ *
+ * Any other error: the error of this rail's registration (HMREG_GROUP_PARTIAL).
  */
 struct hmreg_mr *hmreg_mr_rail(const struct hmreg_mr *mr, size_t rail);
 
@@ -99,41 +112,59 @@ enum hmreg_member_state {
 /*
  * Takes a member out of a group, because its NIC is gone or will be removed. On return no get and
  * no registration of the group registers on it or returns its keys. New regions lack that rail, as
- * with HMREG_GROUP_PARTIAL, and hmreg_mr_rail() says why. In every existing region, held or not,
- * the member's keys become HMREG_KEY_NOTAVAIL and HMREG_VERBS_KEY_NOTAVAIL and the generation
- * changes. The regions and their other rails stay; the call calls no other member. Registrations on
- * the member end: of cached regions without a holder at once, of explicit regions at
- * hmreg_mr_close(), of held cached regions after their last put. The registrations of held cached
- * regions end at the next hmreg_domain_progress() of the group, replacement or withdrawal after
- * that put. The library's thread ends them within ten seconds, unless a member's fabric permits one
- * thread at a time. Call hmreg_mr_close() and the last hmreg_mr_put() when your transfers on the
- * member have ended. A second call continues with the regions that the first could not change
- * (-ENOMEM). why: a reason for people; copied. Any thread. The call waits for no other thread, but
- * deregisters idle cached regions on the calling thread. If the NIC may not answer, call
- * hmreg_domain_lost(), which also withdraws it. While a NIC does not answer, no replacement in the
- * group can end. Regions that other threads are registering are returned without the member.
- * -EINVAL: an argument is NULL, group is no group, or it has no such member. -ENOMEM: some regions
- * still have the rail; call again.
+ * with HMREG_GROUP_PARTIAL, and hmreg_mr_rail() says why.
+ *
+ * In every existing region, held or not, the member's keys become HMREG_KEY_NOTAVAIL and
+ * HMREG_VERBS_KEY_NOTAVAIL and the generation changes. The regions and their other rails stay; the
+ * call calls no other member.
+ *
+ * Registrations on the member end: of cached regions without a holder at once, of explicit regions
+ * at hmreg_mr_close(), of held cached regions after their last put. The registrations of held
+ * cached regions end at the next hmreg_domain_progress() of the group, replacement or withdrawal
+ * after that put. The library's thread ends them within ten seconds, unless a member's fabric
+ * permits one thread at a time.
+ *
+ * Call hmreg_mr_close() and the last hmreg_mr_put() when your transfers on the member have ended. A
+ * second call continues with the regions that the first could not change (-ENOMEM).
+ *
+ * why: a reason for people; copied. Any thread. The call waits for no other thread, but deregisters
+ * idle cached regions on the calling thread.
+ *
+ * If the NIC may not answer, call hmreg_domain_lost(), which also withdraws it. While a NIC does
+ * not answer, no replacement in the group can end. Regions that other threads are registering are
+ * returned without the member.
+ * -EINVAL: an argument is NULL, group is no group, or it has no such member.
+ * -ENOMEM: some regions still have the rail; call again.
  */
 int hmreg_group_withdraw(struct hmreg_domain *group, size_t member, const char *why);
 
 /*
  * Replaces a withdrawn member by a domain. New registrations of the group use it at once. A thread
  * of the library registers the existing regions on it, one after the other, and nothing on other
- * members. Each region that has received the rail has a new generation; its struct hmreg_mr and its
- * rails' stay. hmreg_remote_renew() takes the rail's new token. A get does not wait: it returns the
- * region with the rails that it has by then. If the registration of a region fails, the region
- * lacks the rail until the next replacement, and hmreg_mr_rail() says why. So does a region of a
- * caller's dmabuf (-EINVAL), and one that is bound to an endpoint (-EOPNOTSUPP). Suspended regions
- * receive the rail at hmreg_resume(). Meanwhile hmreg_mr_close() of the region that the thread is
- * registering, and hmreg_suspend() of its memory, wait. Once the member is withdrawn again or its
- * domain is lost, they return -EBUSY until the fabric's call returns. hmreg_domain_close() of the
- * group returns -EBUSY. With HMREG_GROUP_OWNS_MEMBERS the group owns the new member, and the caller
- * owns the old one again. The old member can be closed once the group has no registration on it.
- * Any thread. -EINVAL: an argument is NULL, group is no group or has no such member, the member was
- * not withdrawn; domain is a member already, is a group, is of another lib, has an owner, or
- * demands more or permits less than hmreg_domain_query() of the group returns. -EOPNOTSUPP: as
- * hmreg_group_open(). -EBUSY: a replacement in the group has not ended. -ENODEV: domain is lost.
+ * members.
+ *
+ * Each region that has received the rail has a new generation; its struct hmreg_mr and its rails'
+ * stay. hmreg_remote_renew() takes the rail's new token. A get does not wait: it returns the region
+ * with the rails that it has by then.
+ *
+ * If the registration of a region fails, the region lacks the rail until the next replacement, and
+ * hmreg_mr_rail() says why. So does a region of a caller's dmabuf (-EINVAL), and one that is bound
+ * to an endpoint (-EOPNOTSUPP). Suspended regions receive the rail at hmreg_resume().
+ *
+ * Meanwhile hmreg_mr_close() of the region that the thread is registering, and hmreg_suspend() of
+ * its memory, wait. Once the member is withdrawn again or its domain is lost, they return -EBUSY
+ * until the fabric's call returns. hmreg_domain_close() of the group returns -EBUSY.
+ *
+ * With HMREG_GROUP_OWNS_MEMBERS the group owns the new member, and the caller owns the old one
+ * again. The old member can be closed once the group has no registration on it.
+ *
+ * Any thread.
+ * -EINVAL: an argument is NULL, group is no group or has no such member, the member was not
+ *   withdrawn; domain is a member already, is a group, is of another lib, has an owner, or demands
+ *   more or permits less than hmreg_domain_query() of the group returns.
+ * -EOPNOTSUPP: as hmreg_group_open().
+ * -EBUSY: a replacement in the group has not ended.
+ * -ENODEV: domain is lost.
  */
 int hmreg_group_replace(struct hmreg_domain *group, size_t member, struct hmreg_domain *domain);
 

@@ -44,23 +44,34 @@ struct hmreg_job_config {
 
 /*
  * Starts to register a range in pieces, and returns. The memory is checked and queried before this
- * returns; later failures are the job's. End the job with hmreg_job_close(). attr, flags: as for
- * hmreg_mr_regattr(), with one range: an iov of one element or a dmabuf, whose descriptor may be
- * closed after the call. The memory at attr->hmem_data must stay until the job is complete; all
- * other memory of attr may go. requested_key is the key of the first piece, which is registered
- * before the others begin; the library chooses the other keys. Device memory is exported once for
- * all pieces, if one dmabuf can contain it; else once for each physical segment. config: NULL for
- * the defaults; read during the call only. The job's threads have a stack of 512 KiB and block all
- * signals. If the fabric allows one thread at a time (libfabric's FI_THREAD_DOMAIN and the like), a
- * job has no threads: hmreg_job_wait() registers. Until the job is closed, hmreg_domain_close()
- * returns -EBUSY. The memory must stay until the job is complete, and then outlive its region.
+ * returns; later failures are the job's. End the job with hmreg_job_close().
+ *
+ * attr, flags: as for hmreg_mr_regattr(), with one range: an iov of one element or a dmabuf, whose
+ * descriptor may be closed after the call. The memory at attr->hmem_data must stay until the job is
+ * complete; all other memory of attr may go. requested_key is the key of the first piece, which is
+ * registered before the others begin; the library chooses the other keys.
+ *
+ * Device memory is exported once for all pieces, if one dmabuf can contain it; else once for each
+ * physical segment.
+ *
+ * config: NULL for the defaults; read during the call only. The job's threads have a stack of 512
+ * KiB and block all signals.
+ *
+ * If the fabric allows one thread at a time (libfabric's FI_THREAD_DOMAIN and the like), a job has
+ * no threads: hmreg_job_wait() registers.
+ *
+ * Until the job is closed, hmreg_domain_close() returns -EBUSY. The memory must stay until the job
+ * is complete, and then outlive its region.
+ *
  * Errors of hmreg_mr_regattr() that it finds before it calls the fabric, except that the range may
- * be longer than max_len. -EINVAL also: attr has segments, or an iov of several ranges; config's
- * workers or piece_len is out of range; piece_len would make more than HMREG_SEGMENTS_MAX pieces.
+ * be longer than max_len.
+ * -EINVAL also: attr has segments, or an iov of several ranges; config's workers or piece_len is
+ *   out of range; piece_len would make more than HMREG_SEGMENTS_MAX pieces.
  * -EMSGSIZE: HMREG_SEGMENTS_MAX pieces of the domain's max_len are shorter than the range.
  * -EOPNOTSUPP: registrations on this domain complete in the caller's event queue (they need no
- * job); or the range has more than HMREG_SEGMENTS_MAX physical segments. -ENOMEM, -EAGAIN: from the
- * system; no thread could be started. -EMFILE: no descriptor is left.
+ *   job); or the range has more than HMREG_SEGMENTS_MAX physical segments.
+ * -ENOMEM, -EAGAIN: from the system; no thread could be started.
+ * -EMFILE: no descriptor is left.
  */
 int hmreg_job_start(struct hmreg_domain *domain, const struct hmreg_mr_attr *attr, uint64_t flags,
                     const struct hmreg_job_config *config, struct hmreg_job **out);

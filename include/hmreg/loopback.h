@@ -72,18 +72,27 @@ int hmreg_loopback_eq_read(struct hmreg_loopback_eq *eq, struct hmreg_loopback_e
 /*
  * RMA write and read: copy len bytes between local memory and the peer's region, at raddr and key
  * from hmreg_remote_addr(). remote is opened from a token of this peer. They return when the copy
- * is complete. hmreg_query() must know the local memory. desc: hmreg_mr_desc() of a region that
- * covers the local range with HMREG_WRITE (for a write) or HMREG_READ (for a read). Without desc,
- * -EINVAL: system memory if the local domain has HMREG_MR_LOCAL; memory that a device's runtime
- * allocated if it has HMREG_MR_HMEM. Otherwise desc may be NULL. If the local domain has
- * HMREG_MR_RAW, key must be from hmreg_domain_map_raw(), as hmreg_remote_addr()'s keys are.
+ * is complete. hmreg_query() must know the local memory.
+ *
+ * desc: hmreg_mr_desc() of a region that covers the local range with HMREG_WRITE (for a write) or
+ * HMREG_READ (for a read). Without desc, -EINVAL: system memory if the local domain has
+ * HMREG_MR_LOCAL; memory that a device's runtime allocated if it has HMREG_MR_HMEM. Otherwise desc
+ * may be NULL.
+ *
+ * If the local domain has HMREG_MR_RAW, key must be from hmreg_domain_map_raw(), as
+ * hmreg_remote_addr()'s keys are.
  * -EINVAL: an argument is NULL, len is 0, remote is not a loopback remote, or desc is missing or
- * not of an open region, or its region does not cover the range or grant the access. Errors that
- * the peer detects before it changes anything: -EKEYREJECTED: no region has this key (the region
- * was closed or is not enabled yet, or the key is raw and was not mapped). -EACCES: the region does
- * not grant this access, or requires another authorization key than the local domain's. -ERANGE:
- * outside the region. -EFAULT: pages in the range were never refreshed (HMREG_MR_MMU_NOTIFY).
- * -EHOSTUNREACH: the peer's domain is closed. -EIO, -EFAULT: copying failed.
+ *   not of an open region, or its region does not cover the range or grant the access.
+ *
+ * Errors that the peer detects before it changes anything:
+ * -EKEYREJECTED: no region has this key (the region was closed or is not enabled yet, or the key is
+ *   raw and was not mapped).
+ * -EACCES: the region does not grant this access, or requires another authorization key than the
+ *   local domain's.
+ * -ERANGE: outside the region.
+ * -EFAULT: pages in the range were never refreshed (HMREG_MR_MMU_NOTIFY).
+ * -EHOSTUNREACH: the peer's domain is closed.
+ * -EIO, -EFAULT: copying failed.
  */
 int hmreg_loopback_write(struct hmreg_remote *remote, const void *local, size_t len, void *desc,
                          uint64_t raddr, uint64_t key);
