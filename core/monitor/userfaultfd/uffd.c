@@ -163,9 +163,11 @@ static int open_descriptor(bool by_name)
         file = open_by_file();
         rc = is_refusal(file) ? rc : file;
     }
+    if (rc == -EMFILE || rc == -ENFILE)
+        return hmreg_fail_os(-rc, "userfaultfd: no descriptor is left");
     if (rc < 0)
-        return hmreg_fail_os(-rc, "userfaultfd is not available: grant access to /dev/userfaultfd, "
-                                  "or set the sysctl vm.unprivileged_userfaultfd to 1");
+        return hmreg_fail_os(-rc, "userfaultfd is not available: permit userfaultfd(2), or grant "
+                                  "access to /dev/userfaultfd");
     return rc;
 }
 
