@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * How much memory a process can have, by the files of the kernel in a folder of the test's. */
 
+#include "core/base/memory_limit.h"
+
 #include "tests/support/code_filters.h"
 #include "tests/support/inside.h"
 #include "tests/support/test.h"
