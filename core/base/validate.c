@@ -68,8 +68,9 @@ int validate_iov(const struct iovec *iov, size_t count, size_t limit)
 int validate_access(uint64_t access)
 {
     if (!access)
-        return hmreg_fail(-EINVAL, "access is 0; it must have at least one of HMREG_SEND, RECV, "
-                                   "READ, WRITE, REMOTE_READ, REMOTE_WRITE");
+        return hmreg_fail(-EINVAL,
+                          "access has no right; it must have at least one of HMREG_SEND, RECV, "
+                          "READ, WRITE, REMOTE_READ, REMOTE_WRITE");
     if (access & ~HMREG_ACCESS_ALL)
         return hmreg_fail(-EINVAL,
                           "access has unknown bits %#" PRIx64 "; accepted are HMREG_SEND, RECV, "

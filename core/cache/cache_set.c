@@ -473,6 +473,7 @@ static bool is_due(struct reaper_client *client)
 
 static bool on_examine(struct reaper_client *client)
 {
+    monitor_release(); /* a thread may wait for this with a lock that the rest needs */
     cache_drain(&set_of_reaper(client)->pool);
     return true;
 }

@@ -365,7 +365,7 @@ bool monitor_awaits_linker(const struct monitor *monitor)
     return atomic_load(&monitor->short_of) == -EBUSY;
 }
 
-/* Has the program closed the descriptor? */
+/* Has the program closed the descriptor, or does a sandbox refuse read(2)? */
 static void note_kernel_lost(struct monitor *monitor)
 {
     struct hmreg_error before;
@@ -373,9 +373,8 @@ static void note_kernel_lost(struct monitor *monitor)
     if (userfault_is_usable(monitor->userfault))
         return;
     hmreg_error_save(&before);
-    hmreg_fail(
-        -EBADF,
-        "userfaultfd: the program has closed the monitor's descriptor, or forbids ioctl(2) on it");
+    hmreg_fail(-EBADF, "userfaultfd: the program has closed the monitor's descriptor, or forbids "
+                       "ioctl(2) or read(2) on it");
     lose(monitor, HMREG_MONITOR_USERFAULTFD, HMREG_MONITOR_DISABLED);
     hmreg_error_restore(&before);
 }
@@ -595,6 +594,11 @@ void monitor_rest(struct monitor *monitor)
         userfault_rest(userfault);
     if (monitor_kind(monitor) == HMREG_MONITOR_COUNTER)
         counter_monitor_rest(monitor->counter);
+}
+
+void monitor_release(void)
+{
+    userfault_release_unread();
 }
 
 /* ---- settling --------------------------------------------------------------------------- */

@@ -87,6 +87,8 @@ bool monitor_keeps(const struct monitor *monitor);
  * the process. Waits for the thread's end. Any thread but the monitor's, without a lock.
  */
 void monitor_rest(struct monitor *monitor);
+/* As userfault_release_unread(). To be called first when a change was pushed. */
+void monitor_release(void);
 
 /* Returns when every change that had happened to watched memory at the call is in the queue. False:
  * the kernel did not deliver its events in time. With MEMHOOKS it does not ask the kernel; a change

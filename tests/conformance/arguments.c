@@ -119,7 +119,7 @@ REFUSED_CASE(reg__wrong_argument__inval)
     WRONG(addr, NULL, "addr is NULL");
     WRONG(len, 0, "len is 0");
     WRONG(len, SIZE_MAX, "wraps");
-    WRONG(access, 0, "access is 0");
+    WRONG(access, 0, "access has no right");
     WRONG(offset, 1, "offset is 1");
     WRONG(offset, UINT64_MAX, "offset");
 #undef WRONG

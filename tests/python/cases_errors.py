@@ -10,7 +10,7 @@ from common import BOTH, LEN, Case
 
 class Errors(Case):
     def test_error_has_code_source_text_and_remedy(self):
-        with self.fails(errno.EINVAL, "access is 0") as caught:
+        with self.fails(errno.EINVAL, "access has no right") as caught:
             self.domain.get(bytearray(LEN), 0)
         error = caught.exception
         self.assertEqual((error.code, error.errno, error.source), (-errno.EINVAL, errno.EINVAL, "hmreg"))

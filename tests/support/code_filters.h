@@ -96,6 +96,21 @@ static inline bool code_filter_refuse(int call, int error)
     return CODE_FILTER(code);
 }
 
+/* The same for all threads of the process, those that run already included. */
+static inline bool code_filter_refuse_all(int call, int error)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (uint32_t)error),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
+
+    return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
+           !syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
+}
+
 /* With these results (SECCOMP_RET_*) for userfaultfd(2) and for the ioctl of /dev/userfaultfd. */
 static inline bool code_filter_userfaultfd(uint32_t call, uint32_t file)
 {

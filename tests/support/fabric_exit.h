@@ -35,13 +35,16 @@ static void __attribute__((destructor)) shut_fabric_down(void)
     fabric_has_time();
 }
 
-/* As the fabric is called: it lasts until the exit has begun. */
+/* As the fabric is called: it lasts until the exit has begun. No call begins after the fabric's end,
+ * nor is one under way then. */
 static inline void call_exiting_fabric(void)
 {
     if (atomic_load(&fabric_is_down))
         _exit(9);
     test_wait_until(atomic_load(&fabric_is_awaited) || atomic_load(&fabric_is_down));
     usleep(1000);
+    if (atomic_load(&fabric_is_down))
+        _exit(10);
 }
 
 /* LeakSanitizer's, if present: the exit leaves what has not ended. */

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
  * How much memory a process can have, by the files of the kernel in a folder of the test's. */
 
+#include "core/base/memory_limit.h"
+
 #include "tests/support/code_filters.h"
 #include "tests/support/inside.h"
 #include "tests/support/test.h"
 #include "tests/tools/tree.h"
 
+#include <pthread.h>
 #include <sched.h>
 
 static void begin(const char *groups)
@@ -82,6 +85,31 @@ TEST(group__of_a_container__its_mounts_root)
         expect(3000, "memory.max of a control group");
         test_finish();
     }
+}
+
+/* The smallest stack of a thread holds no line and no path of the longest length. */
+static void *read_on_a_small_stack(void *arg)
+{
+    *(struct memory_limit *)arg = memory_limit_read(getenv("HMREG_DOCTOR_ROOT"));
+    return NULL;
+}
+
+TEST(stack__the_smallest_of_a_thread__suffices)
+{
+    struct memory_limit limit = {0, ""};
+    pthread_attr_t small;
+    pthread_t thread;
+
+    if (TEST_ASAN || TEST_TSAN)
+        test_skip("a sanitizer needs more of the stack");
+    begin("0::/a\n");
+    tree_file("/sys/fs/cgroup/a/memory.max", "5000\n");
+    pthread_attr_init(&small);
+    assert_int_equal(pthread_attr_setstacksize(&small, (size_t)sysconf(_SC_THREAD_STACK_MIN)), 0);
+    assert_int_equal(pthread_create(&thread, &small, read_on_a_small_stack, &limit), 0);
+    pthread_attr_destroy(&small);
+    pthread_join(thread, NULL);
+    assert_int_equal(limit.bytes, 5000);
 }
 
 /* ---- the right to lock more ------------------------------------------------------------- */

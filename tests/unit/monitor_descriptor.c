@@ -15,6 +15,7 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #ifndef UFFD_FEATURE_EXACT_ADDRESS
@@ -126,6 +127,26 @@ TEST(open__filtered_and_by_name__called)
         test_skip("%s", hmreg_last_error()->text);
     close(fd);
     assert_int_equal(open_filtered(SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO | EPERM, true), OPENED);
+}
+
+TEST(open__no_descriptor_left__the_text_says_so)
+{
+    struct hmreg_config config = {.size = sizeof(config), .monitor = HMREG_MONITOR_USERFAULTFD};
+    struct rlimit before, none = {0};
+    struct hmreg *lib;
+    int rc;
+
+    if (hmreg_open(&config, &lib))
+        test_skip("%s", hmreg_last_error()->text);
+    assert_ok(hmreg_close(lib));
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none.rlim_max = before.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    rc = hmreg_open(&config, &lib);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(rc, -EMFILE);
+    assert_non_null(strstr(hmreg_last_error()->text, "no descriptor is left"));
+    assert_null(strstr(hmreg_last_error()->text, "/dev/userfaultfd"));
 }
 
 /* ---- the program closes it -------------------------------------------------------------- */

@@ -106,6 +106,12 @@ int uffd_ask_changing(int fd)
     return errno == EINVAL ? 0 : -errno;
 }
 
+/* The kernel refuses to read less than one event (EINVAL). */
+bool uffd_may_read(int fd)
+{
+    return read(fd, NULL, 0) >= 0 || errno == EINVAL || errno == EAGAIN || errno == EINTR;
+}
+
 /* ---- opening ---------------------------------------------------------------------------- */
 
 static int open_by_call(void)
@@ -157,9 +163,11 @@ static int open_descriptor(bool by_name)
         file = open_by_file();
         rc = is_refusal(file) ? rc : file;
     }
+    if (rc == -EMFILE || rc == -ENFILE)
+        return hmreg_fail_os(-rc, "userfaultfd: no descriptor is left");
     if (rc < 0)
-        return hmreg_fail_os(-rc, "userfaultfd is not available: grant access to /dev/userfaultfd, "
-                                  "or set the sysctl vm.unprivileged_userfaultfd to 1");
+        return hmreg_fail_os(-rc, "userfaultfd is not available: permit userfaultfd(2), or grant "
+                                  "access to /dev/userfaultfd");
     return rc;
 }
 
@@ -217,6 +225,8 @@ int uffd_open(bool by_name, struct owned_fd *out)
         return hmreg_fail_os(errno, "hmreg has no memory for the monitor");
     fd = open_descriptor(by_name);
     rc = fd < 0 ? fd : agree(fd);
+    if (!rc && !uffd_may_read(fd))
+        rc = hmreg_fail_os(errno, "userfaultfd: read(2) failed");
     rc = rc ? rc : try_watching(fd, (uintptr_t)page, size);
     if (!rc)
         *out = owned_fd_take(fd);
@@ -226,7 +236,8 @@ int uffd_open(bool by_name, struct owned_fd *out)
     return rc;
 }
 
-/* Registers a page with another one. */
+/* Registers a page with another one. It is unregistered before the page is unmapped, which would
+ * wait for ever if a sandbox refuses close(2). */
 bool uffd_is_strict(int fd, bool by_name)
 {
     size_t size = (size_t)sysconf(_SC_PAGESIZE);
@@ -238,6 +249,7 @@ bool uffd_is_strict(int fd, bool by_name)
     if (other >= 0) {
         strict = !agree(other) && !uffd_watch(other, at, at + size) &&
                  uffd_unwatch(fd, at, at + size) == -EINVAL;
+        uffd_unwatch(other, at, at + size);
         close(other);
     }
     if (page != MAP_FAILED)

@@ -39,6 +39,9 @@ int uffd_ask_watched(int fd, uint64_t addr, uint64_t page_size);
  * Any other value: unknown. */
 int uffd_ask_changing(int fd);
 
+/* False: a sandbox refuses the calling thread read(2) of the descriptor. Reads no event. */
+bool uffd_may_read(int fd);
+
 /* Is uffd_ask_changing() exact on this kernel? features: all that UFFDIO_API reports; release: that
  * of uname(2). */
 bool uffd_is_exact(uint64_t features, const char *release);

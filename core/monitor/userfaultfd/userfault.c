@@ -26,6 +26,9 @@
  * the first range is watched and may rest when none is: before and after, nothing of the process
  * is registered with the userfaultfd, the thread's own memory included.
  *
+ * A sandbox that begins later may refuse the thread read(2). Then only the end of the file lets the
+ * sleepers go on: the thread closes its descriptor, and the reaper the program's.
+ *
  * Locks: sharing.h's (what is open) is taken only by open, close and fork. `lock` guards the thread
  * and what is watched: it serializes the kernel's registrations with the clients' needs.
  * client_lock guards the list of clients, whose needs() is called under it. The order is
@@ -71,7 +74,9 @@ struct userfault {
     char *memory;   /* the thread's stack, and above it the stop page: see map_own_memory() */
     char *stop_page;
     size_t page;
-    atomic_bool lost;     /* the program has closed the descriptor */
+    bool has_table;       /* the thread's descriptors are its own; used by the thread only */
+    atomic_bool lost;     /* the program has closed the descriptor, or `unread` */
+    atomic_bool unread;   /* the thread may not read events */
     atomic_uint readings; /* odd: events are being read and pushed */
     _Atomic uint64_t events;
     pthread_mutex_t client_lock;
@@ -99,6 +104,12 @@ static size_t own_size(const struct userfault *userfault)
 static atomic_uint settle_tries = SETTLE_TRIES;
 
 static struct userfault *shared; /* the process's monitor; NULL without clients */
+
+/* The program's descriptor of an unread file; valid while `there`. It outlives its monitor. */
+static struct {
+    atomic_bool there;
+    struct owned_fd file;
+} to_release;
 
 /* ---- the thread ------------------------------------------------------------------------- */
 
@@ -134,6 +145,17 @@ static bool is_of_stop(const struct userfault *userfault, const struct uffd_msg 
            event->arg.remove.start == (uintptr_t)userfault->stop_page;
 }
 
+/* No other thread can close descriptors of the thread's own table. */
+static bool is_open(const struct userfault *userfault)
+{
+    return userfault->has_table || owned_fd_is_open(&userfault->file);
+}
+
+static bool may_read(const struct userfault *userfault)
+{
+    return !atomic_load(&userfault->unread) && is_open(userfault);
+}
+
 static void read_events(struct userfault *userfault)
 {
     struct uffd_msg batch[BATCH];
@@ -141,7 +163,10 @@ static void read_events(struct userfault *userfault)
 
     atomic_fetch_add(&userfault->readings, 1);
     gates_begin_reading();
-    count = read(userfault->file.fd, batch, sizeof(batch)) / (ssize_t)sizeof(batch[0]);
+    count = read(userfault->file.fd, batch, sizeof(batch));
+    if (count < 0 && errno != EAGAIN && errno != EINTR)
+        atomic_store(&userfault->unread, true);
+    count /= (ssize_t)sizeof(batch[0]);
     for (ssize_t i = 0; i < count; i++) {
         if (is_of_stop(userfault, &batch[i]))
             continue;
@@ -159,6 +184,24 @@ static void lose(struct userfault *userfault)
         push(0, UINT64_MAX, true);
 }
 
+/* Closes the thread's descriptor; the push wakes the reaper, which closes the program's if that is
+ * another. */
+static void lose_unread(struct userfault *userfault)
+{
+    to_release.file = userfault->file;
+    atomic_store(&to_release.there, userfault->has_table);
+    atomic_store(&userfault->lost, true);
+    push(0, UINT64_MAX, true);
+    if (is_open(userfault))
+        close(userfault->file.fd);
+}
+
+void userfault_release_unread(void)
+{
+    if (atomic_load(&to_release.there) && atomic_exchange(&to_release.there, false))
+        owned_fd_close(&to_release.file);
+}
+
 /* ---- the thread's end ------------------------------------------------------------------- */
 
 /* If a sandbox refuses poll(2) by now, the thread polls for events by reading. */
@@ -170,7 +213,7 @@ static bool await_event(const struct userfault *userfault, int ms)
 
     if (rc < 0)
         nanosleep(&pause, NULL);
-    return rc && owned_fd_is_open(&userfault->file);
+    return rc && may_read(userfault);
 }
 
 /* While a change is under way the kernel does not answer: then the event is read first. */
@@ -235,7 +278,7 @@ static void end_watches(struct userfault *userfault)
         for (size_t i = 0; i < watching->count; i++)
             end_in(userfault, &watching->spans[i], true);
         end_in(userfault, &all, false);
-        while (uffd_ask_changing(userfault->file.fd) == -EAGAIN)
+        while (may_read(userfault) && uffd_ask_changing(userfault->file.fd) == -EAGAIN)
             if (await_event(userfault, PAUSE_MS))
                 read_events(userfault);
     } while (userfault->moved);
@@ -251,25 +294,30 @@ static bool have_ended(const struct userfault *userfault)
 
 /* ---- the thread's start and end --------------------------------------------------------- */
 
-/* Gives the thread a table of descriptors of its own. If it shares the program's, it detects at the
- * next change that the descriptor was closed, or is another file. If the list's descriptor is
- * meanwhile the program's file, the thread must not keep that open. */
-static void keep_files(struct userfault *userfault)
+/* Gives the thread a table of descriptors of its own. False: it shares the program's, and detects
+ * at the next change that the descriptor was closed, or is another file. If the list's descriptor
+ * is meanwhile the program's file, the thread must not keep that open. */
+static bool keep_files(struct userfault *userfault)
 {
     struct owned_fd *list = &userfault->watching.maps;
 
-    if (thread_keep_only(userfault->file.fd, list->fd) && list->fd >= 0 && !owned_fd_is_open(list))
+    if (!thread_keep_only(userfault->file.fd, list->fd))
+        return false;
+    if (list->fd >= 0 && !owned_fd_is_open(list))
         close(list->fd);
+    return true;
 }
 
 static int begin(struct userfault *userfault)
 {
     uint64_t own = (uintptr_t)userfault->memory;
+    bool kept = keep_files(userfault);
 
     userfault->task = thread_task();
-    keep_files(userfault);
+    userfault->has_table = false;
     if (!owned_fd_is_open(&userfault->file))
         return -EBADF;
+    userfault->has_table = kept;
     return uffd_watch(userfault->file.fd, own, own + own_size(userfault));
 }
 
@@ -277,7 +325,7 @@ static int begin(struct userfault *userfault)
  * may only now begin to wait for its event. */
 static void await_discard(struct userfault *userfault)
 {
-    while (!atomic_load(&userfault->discarded) && owned_fd_is_open(&userfault->file))
+    while (!atomic_load(&userfault->discarded) && may_read(userfault))
         if (await_event(userfault, PAUSE_MS))
             read_events(userfault);
 }
@@ -296,16 +344,18 @@ static void *listen_to_events(void *arg)
     sem_post(&userfault->begun);
     if (rc)
         return NULL;
-    while (!atomic_load(&userfault->ending) && owned_fd_is_open(&userfault->file))
+    while (!atomic_load(&userfault->ending) && may_read(userfault))
         if (await_event(userfault, -1))
             read_events(userfault);
-    if (owned_fd_is_open(&userfault->file)) {
+    if (may_read(userfault)) {
         end_watches(userfault);
         await_discard(userfault);
         userfault->stuck = !have_ended(userfault);
-    } else {
-        lose(userfault);
     }
+    if (atomic_load(&userfault->unread))
+        lose_unread(userfault);
+    else if (!is_open(userfault))
+        lose(userfault);
     return NULL;
 }
 
@@ -378,7 +428,8 @@ static void give_up(struct userfault *userfault)
 /* The discard of the stop page wakes the thread; it returns when the event is read. The stop page
  * is first registered again, in case the program gave an adjacent mapping the same flags, so that
  * the two merged and were unwatched together: before `ending`, after which the thread may not end
- * that. */
+ * that. If read(2) is refused, the program's descriptor is closed first: then the discard lasts
+ * until the thread has closed its own. */
 static void stop_thread(struct userfault *userfault)
 {
     uint64_t at = (uintptr_t)userfault->stop_page;
@@ -387,8 +438,11 @@ static void stop_thread(struct userfault *userfault)
         await_begin(userfault);
     if (!userfault->runs)
         return;
-    if (owned_fd_is_open(&userfault->file))
+    if (owned_fd_is_open(&userfault->file)) {
         uffd_watch(userfault->file.fd, at, at + userfault->page);
+        if (!uffd_may_read(userfault->file.fd))
+            give_up(userfault);
+    }
     atomic_store(&userfault->ending, true);
     thread_discard(userfault->stop_page, userfault->page);
     atomic_store(&userfault->discarded, true);

@@ -56,9 +56,14 @@ bool userfault_tidy(struct userfault *userfault);
  * userfault_have_thread(). False: a client needs memory, or the thread has not begun yet. */
 bool userfault_rest(struct userfault *userfault);
 
-/* False: the application has closed the descriptor. Then watches fail, and a change of all memory
- * has been pushed. A thread with a descriptor of its own reads on. */
+/* False: the application has closed the descriptor, or a sandbox refuses the thread read(2). Then
+ * watches fail, and a change of all memory has been pushed. A thread with a descriptor of its own
+ * reads on, if it may. */
 bool userfault_is_usable(struct userfault *userfault);
+/* Closes the program's descriptor if a sandbox has refused the monitor's thread read(2): threads
+ * that sleep until their event is read go on. The push of that loss wakes the thread that is to
+ * call this, one with the program's descriptors. Any thread; takes no lock. */
+void userfault_release_unread(void);
 
 /* Has the monitor read every change that had happened to watched memory? Does not wait. */
 bool userfault_is_read(const struct userfault *userfault);
