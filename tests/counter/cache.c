@@ -290,7 +290,7 @@ TEST(open__module_of_another_interface__says_both_numbers)
 
     is_of_a_later_module = true;
     assert_int_equal(hmreg_open(&config, &fixture.lib), -EOPNOTSUPP);
-    assert_non_null(strstr(hmreg_last_error()->text, "has interface 2, this library knows 1"));
+    assert_non_null(strstr(hmreg_last_error()->text, "has interface 2, but this library knows 1"));
     fixture_open(HMREG_MONITOR_DEFAULT, NULL);
     fixture_key(memory, 10);
     is_of_a_later_module = false;

@@ -42,6 +42,28 @@ static inline uint64_t table_key(const struct hmreg_mr *mr)
     return hmreg_mr_head_of(mr)->keys->key;
 }
 
+/* An address `at` bytes from base, which may be NULL, or before or beyond it. */
+static inline char *table_at(const void *base, uint64_t at)
+{
+    return (char *)((uintptr_t)base + (uintptr_t)at);
+}
+
+static inline void table_result(const struct row *row, int rc)
+{
+    if (rc != row->result)
+        fail_msg("the call returned %d (%s), not %d; it made these calls: \"%s\"", rc,
+                 rc ? hmreg_last_error()->text : "success", row->result, world_log());
+    if (rc)
+        assert_fails(rc, row->result, row->words);
+}
+
+static inline void table_value(const struct row *row, uint64_t value)
+{
+    if (value != row->value)
+        fail_msg("the result is %ju, not %ju; the call made these calls: \"%s\"", (uintmax_t)value,
+                 (uintmax_t)row->value, world_log());
+}
+
 /* Makes the call of a row. Outputs are compared there, and what was opened ends by test_after(). */
 typedef int table_call(const struct row *row);
 /* Opens the row's world, and brings about its state. */
@@ -67,10 +89,7 @@ static inline void table_check(const struct row *row, table_open *open, table_ca
     live = world_live(WORLD_EACH);
     fds = test_count_fds();
     rc = call(row);
-    if (row->result)
-        assert_fails(rc, row->result, row->words);
-    else
-        assert_ok(rc);
+    table_result(row, rc);
     assert_true(row->result || world_error_is_old());
     if (row->result && !row->in_part)
         assert_int_equal(world_live(WORLD_EACH), live);

@@ -187,7 +187,7 @@ static int invalidate(const struct row *row)
 {
     const struct args *args = row->args;
     char *base = args->of == HOST ? world.host : args->of == GPU ? world.gpu[1] : NULL;
-    int rc = hmreg_invalidate(args->null ? NULL : world.lib, base + args->at, args->len);
+    int rc = hmreg_invalidate(args->null ? NULL : world.lib, table_at(base, args->at), args->len);
 
     assert_string_equal(world_log(), "");
     if (rc)

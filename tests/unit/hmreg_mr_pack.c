@@ -144,7 +144,7 @@ static int pack(const struct args *args, void *buf, size_t *size)
     case WHOLE:
         return hmreg_mr_pack(packed[0], buf, size);
     case RANGE:
-        return hmreg_mr_pack_range(packed[0], addr + args->at, args->len, buf, size);
+        return hmreg_mr_pack_range(packed[0], table_at(addr, args->at), args->len, buf, size);
     default:
         return hmreg_mr_pack_many(args->no_mrs ? NULL : packed, count, buf, size);
     }

@@ -575,7 +575,8 @@ static int suspend(const struct row *row)
 {
     const struct args *args = row->args;
     char *base = args->of == GPU ? world.gpu[1] : world.host;
-    int rc = hmreg_suspend(args->with == NO_LIB ? NULL : world.lib, base + args->at, args->len);
+    int rc =
+        hmreg_suspend(args->with == NO_LIB ? NULL : world.lib, table_at(base, args->at), args->len);
 
     if (!rc)
         assert_int_equal(world_live(WORLD_EACH), row->value);
@@ -614,8 +615,8 @@ static int resume(const struct row *row)
                                          .dmabuf = args->with == WITH_DMABUF    ? next_dmabuf
                                                    : args->with == DMABUF_FAILS ? no_dmabuf
                                                                                 : NULL};
-    int rc = hmreg_resume(args->with == NO_LIB ? NULL : world.lib, base + args->at, args->len,
-                          args->with == NO_CONFIG ? NULL : &config);
+    int rc = hmreg_resume(args->with == NO_LIB ? NULL : world.lib, table_at(base, args->at),
+                          args->len, args->with == NO_CONFIG ? NULL : &config);
 
     if (!rc)
         assert_int_equal(resumed, row->value);

@@ -238,9 +238,9 @@ static int open_window(const struct row *row)
 
     if (args->with >= OTHER_PD)
         qp.pd = args->with == OTHER_PD ? &other : &same;
-    rc = hmreg_window_open(mr, args->at == NOWHERE ? NULL : memory_of(args) + args->at, args->len,
-                           args->access, args->with == NO_QP ? NULL : &qp, types[args->type], WR_ID,
-                           args->no_out ? NULL : &window);
+    rc = hmreg_window_open(mr, args->at == NOWHERE ? NULL : table_at(memory_of(args), args->at),
+                           args->len, args->access, args->with == NO_QP ? NULL : &qp,
+                           types[args->type], WR_ID, args->no_out ? NULL : &window);
     if (rc) {
         assert_ptr_equal(window, UNTOUCHED);
         assert_int_equal(fake_verbs.windows, 0);
