@@ -224,7 +224,8 @@ struct hmreg_config {
  * close it with hmreg_close(). An absent or broken runtime is not an error; hmreg_runtime_query()
  * gives the reason. -EINVAL: out is NULL; config's size, ifaces or monitor is not an accepted
  * value; an environment variable (hmreg(7) lists them) has an invalid value (the text lists the
- * valid ones); or HMREG_SYSCALLS is plain and the monitor memhooks or userfaultfd was requested.
+ * valid ones); or HMREG_SYSCALLS is plain and the monitor counter, memhooks or userfaultfd was
+ * requested.
  * -EOPNOTSUPP: memhooks was requested, and the code of this program's libc, or of a library that
  * interposes on it, cannot be hooked; the error's text names the function and the reason. -EPERM,
  * -ENOSYS: userfaultfd was requested, but the kernel forbids it or lacks it. -ENOENT, -EACCES,
@@ -322,9 +323,9 @@ struct hmreg_mem_info {
  * wraps, out->size is too small. -ERANGE: the range extends beyond the allocation in which it
  * starts; the text says where. Host memory that a runtime pinned only in part counts as system
  * memory. -EFAULT: no runtime knows the range, and the process cannot read all of it; the text
- * names the first such address. -EOPNOTSUPP: a runtime reports no bounds of the memory, or it is a
- * multicast object (see text). -EIO: a vendor's query failed; its code is in the last error.
- * -EEXIST: two runtimes claim the memory.
+ * names the first address without a mapping. -EOPNOTSUPP: a runtime reports no bounds of the
+ * memory, or it is a multicast object (see text). -EIO: a vendor's query failed; its code is in the
+ * last error. -EEXIST: two runtimes claim the memory as their device's.
  */
 int hmreg_query(struct hmreg *lib, const void *addr, size_t len, struct hmreg_mem_info *out);
 
@@ -457,7 +458,8 @@ struct hmreg_domain_config {
      * hmreg_export_dmabuf(), hmreg_copy(), hmreg_invalidate() and functions that take mr and do not
      * change it (hmreg_mr_query(), _context(), _desc(), _key(), _pack(), ...). They must not get or
      * put regions, make other calls with a domain, or leave by longjmp(3). After a longjmp(3) the
-     * region is never freed, and its domain cannot be closed. NULL: none. */
+     * region is never freed, and its domain cannot be closed; no other call waits for it. NULL:
+     * none. */
     void (*made)(const struct hmreg_mr *mr, const struct hmreg_mr_info *info,
                  void *callback_context);
     void (*ended)(const struct hmreg_mr *mr, const struct hmreg_mr_info *info,
@@ -769,7 +771,7 @@ struct hmreg_explanation {
     struct hmreg_reason reasons[HMREG_REASONS_MAX];
     uint32_t asks;      /* for a cached region: as in hmreg_mr_info; else 0 */
     char asks_why[252]; /* why each hit asks the runtime: a driver function cannot be hooked (and
-                           the cause), or memory is freed unreported; "": hits ask nothing */
+                           the cause), or memory is freed unreported; "": no hit asks it */
     char
         uncached_why[768];    /* why a get's host memory is not cached: as in hmreg_monitor_info, or
                                  because of its mapping (of a file). For any system memory: the process

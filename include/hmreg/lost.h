@@ -26,9 +26,10 @@ extern "C" {
  *   hmreg_mr_put() or its hmreg_mr_close(): call it when no work request uses the region any more.
  *   Both return at once.
  * - no later call waits for the device, except hmreg_domain_close() with FI_THREAD_DOMAIN. The
- *   domain's thread "hmreg-lost" deregisters ended regions and closes memory windows. If the fabric
- *   permits one thread at a time (FI_THREAD_DOMAIN), hmreg_domain_close() does this. While a call
- *   into the fabric does not return, hmreg_domain_close() returns -EBUSY.
+ *   domain's thread "hmreg-lost" deregisters ended regions, and memory windows that
+ *   hmreg_window_close() has closed. If the fabric permits one thread at a time (FI_THREAD_DOMAIN),
+ *   hmreg_domain_close() does this. While a call into the fabric does not return,
+ *   hmreg_domain_close() returns -EBUSY.
  * - each group of the domain continues without it, as after hmreg_group_withdraw(); the call waits
  *   for no other thread.
  *
