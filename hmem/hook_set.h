@@ -39,7 +39,7 @@ struct hook_set {
  * hold (a get in a constructor). False, recorded: another thread has it, and no set has changed. */
 bool hook_sets_lock(void);
 void hook_sets_unlock(void);
-#define HOOK_SETS_BUSY "another thread is hooking the functions that free it right now"
+#define HOOK_SETS_BUSY "another thread is hooking right now the functions that free it"
 
 /* Caller holds the lock, unless it says otherwise: */
 

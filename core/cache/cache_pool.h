@@ -212,7 +212,7 @@ static inline _Atomic uint64_t *entry_holders(const struct hmreg_mr *entry)
     return &entry_body(entry)->holders;
 }
 
-/* Does only the caller's claim describe the entry's memory? A trusted claim of another caller
+/* Does the caller's claim describe the entry's memory? A trusted claim of another caller
  * counts only for callers with the same claim; NULL: no claim. */
 static inline bool entry_is_claimed(const struct hmreg_mr *entry, const struct claim *claim)
 {

@@ -135,7 +135,7 @@ struct hmem_ops {
      * detect reallocation. Same errors as resolve; -HMEM_NOT_MINE: the memory is gone. */
     int (*identity)(struct hmem *self, uint64_t addr, size_t len, uint64_t *out);
 
-    /* Would identity write this one? Cheaper than resolve if the vendor can; records no error.
+    /* Would identity write this one? Cheaper than identity if the vendor can; records no error.
      * NULL: as identity. */
     bool (*is_same)(struct hmem *self, uint64_t addr, size_t len, uint64_t identity);
 

@@ -51,7 +51,7 @@ struct room {
     unsigned taken;      /* how often other threads may have taken the room */
     unsigned long_waits; /* ... and have, since the last look */
     unsigned waits;      /* how often other regions may have been about to be evicted */
-    unsigned tries;      /* how often some have */
+    unsigned tries;      /* how often some were */
     bool emptied;        /* nothing idle was left */
     bool stuck;          /* the library's thread does not deregister, or is this thread */
     bool promised;       /* some regions will end at the next call with their domain */

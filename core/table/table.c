@@ -92,7 +92,8 @@ static int open_rails(struct hmreg_table *table, const struct rails_token *token
     if (any)
         return 0;
     return failed ? failed
-                  : hmreg_fail(-ENOENT, "token: it has no rail of the table's group, which has %zu",
+                  : hmreg_fail(-ENOENT,
+                               "token: it has no rail of the table's group, which has %zu rails",
                                table->rails);
 }
 

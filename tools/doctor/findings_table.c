@@ -143,8 +143,8 @@ const struct finding all_findings[] = {
      "ACS on.",
      "Access Control Services let a bridge redirect requests between two devices below it to the "
      "root complex, so that an IOMMU can check them. With request redirect on, a GPU and a NIC "
-     "below one switch lose the short way: bandwidth falls, and without an IOMMU the transfer may "
-     "fail. The bits are in PCI extended configuration space, which only root can read."},
+     "below one switch lose the short way: bandwidth falls, and with the IOMMU off the transfer "
+     "may fail. The bits are in PCI extended configuration space, which only root can read."},
     {"iommu-translates", SEVERITY_DEGRADED, "the IOMMU translates addresses of a GPU or NIC",
      "Boot with iommu=pt (passthrough), or switch the IOMMU off in the firmware if no virtual "
      "machine needs it.",

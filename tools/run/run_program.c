@@ -204,8 +204,7 @@ static bool judge_script(const char *path, const char first[256], int depth, cha
     char interpreter[256];
 
     if (depth == MOST_SCRIPTS) {
-        snprintf(why, 512,
-                 "%.200s is a script with %d interpreters above it; Linux executes no longer chain",
+        snprintf(why, 512, "%.200s is a script below %d others; Linux executes no longer chain",
                  path, MOST_SCRIPTS);
         return false;
     }

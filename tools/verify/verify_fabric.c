@@ -259,7 +259,7 @@ static bool is_refused(struct hmreg_domain *domain, const struct proof_subject *
     if (subject->kind != HMREG_MEM_DEVICE)
         return false;
     if (hmreg_domain_explain(domain, subject->iface, subject->device, &why))
-        verdict_error(verdict, "failed", "hmreg_mr_explain() did not explain its path");
+        verdict_error(verdict, "failed", "hmreg_domain_explain() did not explain its path");
     else if (why.path == HMREG_PATH_NONE)
         verdict_set(verdict, "skipped", "%s",
                     why.refused ? why.reasons[0].text : "no path is left");

@@ -177,7 +177,8 @@ static int find_behind_jump(struct hook_sites *sites, const struct wanted *wante
         return 0;
     rc = find_in_file(sites, wanted, &other);
     if (!rc && sites->others == HOOK_OTHERS_MAX)
-        rc = refuse(wanted, own, "begins with a second jump to another library");
+        rc = refuse(wanted, own,
+                    "begins with a jump to another library, one more than hmreg follows");
     if (!rc) {
         sites->other[sites->others++] = to;
         ++*found;
