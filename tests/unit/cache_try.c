@@ -10,9 +10,6 @@
 #include "tests/support/inside.h"
 #include "tests/support/vendors.h"
 
-#include <hmreg/group.h>
-#include <hmreg/lost.h>
-#include <hmreg/suspend.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -138,27 +135,18 @@ TEST(try__region_that_this_thread_has_had__served_and_given_back)
     assert_null(try_get(memory[0], LEN));
 }
 
-TEST(try__wrong_arguments__eagain_and_nothing_changes)
+TEST(try__rights_with_each_other_bit__eagain_and_nothing_changes)
 {
     struct hmreg_mr *mr = (void *)1;
 
     open_fixture();
     fixture_key(memory[0], LEN);
-    assert_fails(hmreg_invalidate(NULL, memory, 1), -EINVAL, "lib is NULL");
-    assert_int_equal(try_on(NULL, memory[0], LEN, RIGHTS, &mr), -EAGAIN);
-    assert_int_equal(try_on(fixture.domain, memory[0], LEN, RIGHTS, NULL), -EAGAIN);
-    assert_int_equal(try_on(fixture.domain, NULL, LEN, RIGHTS, &mr), -EAGAIN);
-    assert_int_equal(try_on(fixture.domain, memory[0], 0, RIGHTS, &mr), -EAGAIN);
-    assert_int_equal(try_on(fixture.domain, memory[0], SIZE_MAX, RIGHTS, &mr), -EAGAIN);
-    assert_int_equal(try_on(fixture.domain, memory[0], LEN, 0, &mr), -EAGAIN);
     for (unsigned bit = 0; bit < 64; bit++)
         if (UINT64_C(1) << bit != HMREG_GET_HOST) /* a claim that holds */
             assert_int_equal(
                 try_on(fixture.domain, memory[0], LEN, RIGHTS ^ (UINT64_C(1) << bit), &mr),
                 -EAGAIN);
     assert_ptr_equal(mr, (void *)1);
-    assert_string_equal(hmreg_last_error()->text, "lib is NULL");
-    assert_true(try_put(NULL));
 }
 
 /* Every request that is not in its first slot: parts, neighbours in the table, more rights. */
@@ -221,44 +209,7 @@ TEST(try__more_domains_than_a_thread_has_at_hand__each_its_own)
         assert_ok(hmreg_domain_close(domains[i]));
 }
 
-TEST(try__group__as_a_domain)
-{
-    struct hmreg_domain *members[2], *group;
-    struct hmreg_mr *mr = NULL, *again = NULL;
-
-    open_fixture();
-    skip_if_fenced();
-    for (int i = 0; i < 2; i++)
-        members[i] = counter_open_more(fixture.lib, NULL);
-    assert_ok(hmreg_group_open(fixture.lib, members, 2, NULL, &group));
-    assert_int_equal(try_on(group, memory[0], LEN, RIGHTS, &mr), -EAGAIN);
-    assert_ok(hmreg_mr_get(group, memory[0], LEN, RIGHTS, &mr));
-    assert_ok(try_on(group, memory[0], LEN, RIGHTS, &again));
-    assert_ptr_equal(again, mr);
-    assert_true(try_put(mr));
-    assert_true(try_put(mr));
-    assert_ok(hmreg_domain_close(group));
-    for (int i = 0; i < 2; i++)
-        assert_ok(hmreg_domain_close(members[i]));
-}
-
 /* ---- nothing at once -------------------------------------------------------------------- */
-
-static void *try_here(void *unused)
-{
-    assert_null(try_get(memory[0], LEN));
-    assert_int_equal(fixture_key(memory[0], LEN), 1);
-    assert_hit(memory[0], LEN, 1);
-    return NULL;
-}
-
-TEST(try__region_of_another_thread__not_before_a_get_here)
-{
-    open_fixture();
-    skip_if_fenced();
-    fixture_key(memory[0], LEN);
-    test_on_a_thread(try_here, NULL);
-}
 
 TEST(try__device_memory_whose_end_is_reported__served)
 {
@@ -269,41 +220,6 @@ TEST(try__device_memory_whose_end_is_reported__served)
     assert_int_equal(fixture_key(memory[0], LEN), 1);
     assert_hit(memory[0], LEN, 1);
     assert_null(try_get(memory[0], LEN + 1));
-}
-
-TEST(try__suspended__nothing)
-{
-    struct hmreg_mr *mr;
-
-    open_fixture();
-    skip_if_fenced();
-    mr = fixture_get(memory[0], LEN);
-    assert_hit(memory[0], LEN, 1);
-    assert_ok(hmreg_suspend(fixture.lib, memory[0], LEN));
-    assert_null(try_get(memory[0], LEN));
-    assert_ok(hmreg_resume(fixture.lib, memory[0], LEN, NULL));
-    assert_null(try_get(memory[0], LEN)); /* a later get has a region of its own */
-    assert_false(try_put(mr));
-    hmreg_mr_put(mr);
-}
-
-TEST(try__lost_domain__nothing)
-{
-    struct hmreg_domain *lost;
-    struct hmreg_mr *mr = NULL;
-    int rc;
-
-    open_fixture();
-    lost = counter_open_more(fixture.lib, NULL);
-    assert_ok(hmreg_mr_get(lost, memory[0], LEN, RIGHTS, &mr));
-    hmreg_mr_put(mr);
-    mr = NULL;
-    assert_ok(hmreg_domain_lost(lost, "gone"));
-    assert_int_equal(try_on(lost, memory[0], LEN, RIGHTS, &mr), -EAGAIN);
-    assert_null(mr);
-    while ((rc = hmreg_domain_close(lost)) == -EBUSY)
-        sched_yield();
-    assert_ok(rc);
 }
 
 /* 0, or the line that failed. */
@@ -374,41 +290,6 @@ TEST(try__others_register_or_hold_the_lock__does_not_wait)
     pthread_mutex_unlock(lock);
     sem_post(&go_on);
     pthread_join(thread, NULL);
-}
-
-/* ---- puts ------------------------------------------------------------------------------- */
-
-static void *try_put_of_another(void *mr)
-{
-    assert_false(try_put(mr)); /* it has nothing of the domain */
-    fixture_key(memory[1], LEN);
-    assert_true(try_put(mr));
-    return NULL;
-}
-
-TEST(try_put__on_another_thread__once_it_has_had_a_region)
-{
-    struct hmreg_mr *mr;
-
-    open_fixture();
-    skip_if_fenced();
-    mr = fixture_get(memory[0], LEN);
-    test_on_a_thread(try_put_of_another, mr);
-    assert_ok(hmreg_domain_flush(fixture.domain));
-    assert_int_equal(atomic_load(&counter.regions), 0);
-}
-
-/* A wrong put is to be found: hmreg_mr_put() does. */
-TEST(try__puts_are_checked__left_to_get_and_put)
-{
-    struct hmreg_mr *mr;
-
-    test_setenv("HMREG_DEBUG", "puts");
-    open_fixture();
-    mr = fixture_get(memory[0], LEN);
-    assert_null(try_get(memory[0], LEN));
-    assert_false(try_put(mr));
-    hmreg_mr_put(mr);
 }
 
 /* ---- a pin in passing that turns out to be the last ----------------------------------------- */

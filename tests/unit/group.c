@@ -344,29 +344,13 @@ TEST(regsgl__on_a_group__the_same_pieces_on_each_rail)
 
 /* ---- what is for a rail ----------------------------------------------------------------- */
 
-TEST(calls__that_are_for_one_rail__refused_on_the_region)
+TEST(domain_bind__group__refused)
 {
-    struct hmreg_remote *remote = (void *)1;
-    struct hmreg_mr *mr = NULL;
-    uint8_t raw[8] = {0};
-    size_t size = sizeof(raw);
-    uint64_t key = 0;
     int object;
 
     open_fixture(2, 0);
-    assert_ok(reg(fixture.host, &mr));
-    assert_fails(hmreg_mr_bind(mr, &object, 0), -EINVAL, "hmreg_mr_rail()");
-    assert_fails(hmreg_mr_bind(hmreg_mr_rail(mr, 0), &object, 0), -EOPNOTSUPP, "objects to which");
-    assert_fails(hmreg_mr_raw_attr(mr, NULL, raw, &size, 0), -EINVAL, "hmreg_mr_rail()");
-    assert_ok(hmreg_mr_raw_attr(hmreg_mr_rail(mr, 1), NULL, raw, &size, 0));
-    assert_int_equal(raw[0], 5);
-    assert_fails(hmreg_domain_map_raw(fixture.group, 0, raw, size, &key, 0), -EINVAL, "members");
-    assert_fails(hmreg_remote_open(fixture.group, raw, size, &remote), -EINVAL,
-                 "hmreg_remote_open_rails()");
-    assert_ptr_equal(remote, (void *)1);
     assert_fails(hmreg_domain_bind(fixture.group, &object, HMREG_BIND_REG_MR), -EOPNOTSUPP,
                  "queues");
-    assert_ok(hmreg_mr_close(mr));
 }
 
 TEST(close__a_rail_is_busy__only_another_close)

@@ -22,7 +22,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define PAGE   4096u
@@ -196,40 +195,6 @@ TEST(lost__marked_and_not_settled__no_hit)
 
 /* ---- what one may say ------------------------------------------------------------------- */
 
-TEST(lost__told_twice__the_first_reason_stays)
-{
-    struct hmreg_mr *mr = NULL;
-
-    begin();
-    assert_ok(hmreg_domain_lost(lost, "first"));
-    assert_ok(hmreg_domain_lost(lost, "second"));
-    assert_fails(get(lost, 0, &mr), -ENODEV, "first");
-}
-
-TEST(lost__no_reason__a_text_of_ours)
-{
-    struct hmreg_mr *mr = NULL;
-
-    begin();
-    assert_ok(hmreg_domain_lost(lost, ""));
-    assert_fails(get(lost, 0, &mr), -ENODEV, "no reason");
-    assert_ok(hmreg_domain_lost(alive, NULL));
-    assert_fails(get(alive, 0, &mr), -ENODEV, "no reason");
-}
-
-TEST(lost__wrong_domain__inval)
-{
-    struct hmreg_group_config config = {.size = sizeof(config)};
-    struct hmreg_domain *group = NULL;
-
-    begin();
-    assert_fails(hmreg_domain_lost(NULL, "gone"), -EINVAL, "domain is NULL");
-    assert_ok(
-        hmreg_group_open(fixture.lib, (struct hmreg_domain *[]){lost, alive}, 2, &config, &group));
-    assert_fails(hmreg_domain_lost(group, "gone"), -EINVAL, "pass its lost member");
-    assert_ok(hmreg_domain_close(group));
-}
-
 TEST(lost__query_and_stats__say_so)
 {
     struct hmreg_domain_info info = {.size = sizeof(info)};
@@ -245,45 +210,7 @@ TEST(lost__query_and_stats__say_so)
     assert_int_equal(inside_shows_lost(alive), 0);
 }
 
-TEST(lost__forked_child__eperm)
-{
-    int status;
-    pid_t child;
-
-    begin();
-    assert_ok(hmreg_domain_lost(lost, "gone"));
-    child = fork();
-    if (!child)
-        _exit(hmreg_domain_lost(alive, "gone") != -EPERM || hmreg_domain_close(lost) != -EPERM);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
-}
-
 /* ---- ends ------------------------------------------------------------------------------- */
-
-static void await_regions(unsigned count)
-{
-    while (counter.regions != count)
-        sched_yield();
-}
-
-TEST(lost__idle_held_and_explicit__each_ends_in_its_time)
-{
-    struct hmreg_mr *held, *explicit;
-
-    begin();
-    hmreg_mr_put(got(lost, 0));
-    held = got(lost, 1);
-    explicit = registered(lost, 2);
-    assert_ok(hmreg_domain_lost(lost, "gone"));
-    await_regions(2); /* the idle one */
-    assert_fails(hmreg_domain_close(lost), -EBUSY, "open");
-    hmreg_mr_put(held);
-    await_regions(1);
-    assert_ok(hmreg_mr_close(explicit));
-    await_regions(0);
-    close_lost();
-}
 
 TEST(lost__composite_of_device_memory__each_part_ends)
 {
@@ -310,19 +237,6 @@ TEST(lost__composite_of_device_memory__each_part_ends)
     assert_int_equal(by_caller, 0);
     vendor_memory_free(there[0]);
     vendor_memory_free(there[1]);
-}
-
-TEST(lost__held_region__packs_no_token)
-{
-    struct hmreg_mr *held;
-    size_t size = 0;
-
-    begin();
-    held = got(lost, 0);
-    assert_ok(hmreg_domain_lost(lost, "gone"));
-    assert_fails(hmreg_mr_pack(held, NULL, &size), -ENODEV, "gone");
-    assert_fails(hmreg_mr_refresh(held, NULL, 0, 0), -ENODEV, "gone");
-    hmreg_mr_put(held);
 }
 
 /* The fabric does not return: only the domain's own thread is in there. */
@@ -387,22 +301,6 @@ TEST(lost__no_thread__kept_until_one_starts)
     atomic_store(&start_fails, false);
     close_lost();
     assert_int_equal(counter.regions, 0);
-}
-
-/* The caller's thread calls such a fabric, and only in hmreg_domain_close(). */
-TEST(lost__fabric_of_one_thread__close_deregisters)
-{
-    struct hmreg_mr *explicit;
-
-    begin();
-    hmreg_mr_put(got(fixture.domain, 0));
-    explicit = registered(fixture.domain, 1);
-    assert_ok(hmreg_domain_lost(fixture.domain, "gone"));
-    assert_ok(hmreg_mr_close(explicit));
-    assert_int_equal(counter.regions, 2);
-    assert_ok(hmreg_domain_close(fixture.domain));
-    assert_int_equal(counter.regions, 0);
-    fixture.domain = NULL;
 }
 
 TEST(lost__no_memory_to_keep_it__busy)

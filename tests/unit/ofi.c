@@ -572,19 +572,6 @@ TEST(open_many__map_raw_fails__the_first_is_closed)
     assert_ok(hmreg_mr_close(mr));
 }
 
-TEST(raw_attr__key_longer_than_any_known__says_its_size)
-{
-    unsigned char raw[300];
-    size_t size = sizeof(raw);
-    struct hmreg_mr *mr;
-
-    begin_raw(&mr);
-    fake_fabric.raw_bytes = 400;
-    assert_fails(hmreg_mr_raw_attr(mr, NULL, raw, &size, 0), -HMREG_ETOOSMALL, "fi_mr_raw_attr()");
-    assert_int_equal(size, 400);
-    assert_ok(hmreg_mr_close(mr));
-}
-
 /* Older peers refuse its token, by its version. */
 TEST(pack__raw_key_of_more_than_1024_bytes__reaches_the_peer)
 {
@@ -632,21 +619,6 @@ TEST(remote__map_raw_fails__the_fabrics_code)
     assert_fails(hmreg_remote_open(fixture.domain, token, size, &remote), -ENOMEM,
                  "fi_mr_map_raw()");
     assert_ptr_equal(remote, (void *)1);
-    assert_ok(hmreg_mr_close(mr));
-}
-
-TEST(unmap_key__fails__the_fabrics_code)
-{
-    static const uint8_t raw[FAKE_RAW_BYTES];
-    struct hmreg_mr *mr;
-    uint64_t key;
-
-    begin_raw(&mr);
-    assert_ok(hmreg_domain_map_raw(fixture.domain, 0, raw, sizeof(raw), &key, 0));
-    fake_fabric.unmap_code = -FI_EIO;
-    assert_fails(hmreg_domain_unmap_raw(fixture.domain, key), -EIO, "fi_mr_unmap_key()");
-    fake_fabric.unmap_code = 0;
-    fake_fabric.mapped = 0; /* it is lost, and the domain can be closed */
     assert_ok(hmreg_mr_close(mr));
 }
 

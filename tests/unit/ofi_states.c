@@ -9,7 +9,7 @@
 #include <rdma/fi_errno.h>
 
 static char memory[8192];
-static struct fid ep = {.fclass = FI_CLASS_EP}, counter = {.fclass = FI_CLASS_CNTR};
+static struct fid ep = {.fclass = FI_CLASS_EP};
 
 static void open_as(int mr_mode, uint64_t caps, uint32_t flags)
 {
@@ -44,30 +44,6 @@ TEST(open__modes_that_are_passed_on__shown)
         assert_int_equal(test_domain_info(world.domain).mr_mode, modes[i] | FI_MR_LOCAL);
         test_finish();
     }
-}
-
-/* A region is enabled once all its objects are bound, and not bound again. */
-TEST(endpoint__bound_then_enabled_once)
-{
-    struct hmreg_mr *mr;
-
-    begin(FI_MR_ENDPOINT);
-    mr = reg(0);
-    assert_fails(hmreg_mr_enable(mr), -HMREG_EOPBADSTATE, "no endpoint");
-    assert_fails(hmreg_mr_bind(mr, &ep, HMREG_REMOTE_WRITE), -HMREG_EBADFLAGS, "endpoint");
-    assert_int_equal(fake_fabric.binds + fake_fabric.enables, 0);
-    assert_ok(hmreg_mr_bind(mr, &ep, 0));
-    assert_ptr_equal(fake_fabric.bound, &ep);
-    assert_int_equal(fake_fabric.bind_flags, 0);
-    assert_fails(hmreg_mr_bind(mr, &ep, 0), -EBUSY, "already");
-    assert_ok(hmreg_mr_bind(mr, &counter, HMREG_REMOTE_WRITE));
-    assert_ok(hmreg_mr_enable(mr));
-    assert_fails(hmreg_mr_enable(mr), -HMREG_EOPBADSTATE, "enabled already");
-    assert_fails(hmreg_mr_bind(mr, &ep, 0), -HMREG_EOPBADSTATE, "enabled");
-    assert_fails(hmreg_mr_bind(mr, &counter, HMREG_REMOTE_WRITE), -HMREG_EOPBADSTATE, "enabled");
-    assert_int_equal(fake_fabric.binds, 2);
-    assert_int_equal(fake_fabric.enables, 1);
-    assert_ok(hmreg_mr_close(mr));
 }
 
 static struct hmreg_mr *get_bound(struct fid *endpoint)
@@ -134,81 +110,6 @@ TEST(endpoint__plain_gets__not_shared)
     assert_int_equal(fake_fabric.live, 0);
 }
 
-TEST(endpoint__without_the_mode__inval)
-{
-    struct hmreg_mr *mr;
-
-    begin(0);
-    mr = reg(0);
-    assert_fails(hmreg_mr_bind(mr, &ep, 0), -EINVAL, "FI_MR_ENDPOINT");
-    assert_ok(hmreg_mr_enable(mr));
-    assert_int_equal(fake_fabric.binds + fake_fabric.enables, 0);
-    assert_ok(hmreg_mr_close(mr));
-}
-
-TEST(bind__another_class__inval)
-{
-    struct fid queue = {.fclass = FI_CLASS_CQ};
-    struct hmreg_mr *mr;
-
-    begin(FI_MR_ENDPOINT);
-    mr = reg(0);
-    assert_fails(hmreg_mr_bind(mr, &queue, 0), -EINVAL, "no endpoint or counter");
-    assert_int_equal(fake_fabric.binds, 0);
-    assert_ok(hmreg_mr_close(mr));
-}
-
-TEST(rma_event__only_regions_made_for_it)
-{
-    struct hmreg_mr *mr, *plain;
-
-    begin(FI_MR_RMA_EVENT | FI_MR_PROV_KEY);
-    mr = reg(HMREG_RMA_EVENT);
-    assert_int_equal(fake_fabric.flags, FI_RMA_EVENT);
-    assert_fails(hmreg_mr_bind(mr, &counter, 0), -HMREG_EBADFLAGS, "counter");
-    assert_ok(hmreg_mr_bind(mr, &counter, HMREG_REMOTE_WRITE));
-    assert_int_equal(fake_fabric.bind_flags, FI_REMOTE_WRITE);
-    assert_ok(hmreg_mr_enable(mr));
-    assert_fails(hmreg_mr_bind(mr, &counter, HMREG_REMOTE_WRITE), -HMREG_EOPBADSTATE, "enabled");
-    plain = reg(0);
-    assert_fails(hmreg_mr_bind(plain, &counter, HMREG_REMOTE_WRITE), -EINVAL, "HMREG_RMA_EVENT");
-    assert_ok(hmreg_mr_enable(plain));
-    assert_int_equal(fake_fabric.enables, 1);
-    assert_ok(hmreg_mr_close(plain));
-    assert_ok(hmreg_mr_close(mr));
-}
-
-TEST(counter__without_the_mode__any_time)
-{
-    struct hmreg_mr *mr;
-
-    begin(0);
-    mr = reg(0);
-    assert_ok(hmreg_mr_enable(mr));
-    assert_ok(hmreg_mr_bind(mr, &counter, HMREG_REMOTE_WRITE));
-    assert_int_equal(fake_fabric.binds, 1);
-    assert_ok(hmreg_mr_close(mr));
-}
-
-TEST(bind_and_enable__fabric_says_no__its_code_and_the_state_stays)
-{
-    struct hmreg_mr *mr;
-
-    begin(FI_MR_ENDPOINT);
-    mr = reg(0);
-    fake_fabric.bind_code = -FI_ENOSYS;
-    assert_fails(hmreg_mr_bind(mr, &ep, 0), -ENOSYS, "fi_mr_bind()");
-    assert_string_equal(hmreg_last_error()->source, "ofi");
-    assert_fails(hmreg_mr_enable(mr), -HMREG_EOPBADSTATE, "no endpoint");
-    fake_fabric.bind_code = 0;
-    assert_ok(hmreg_mr_bind(mr, &ep, 0));
-    fake_fabric.enable_code = -FI_EIO;
-    assert_fails(hmreg_mr_enable(mr), -EIO, "fi_mr_enable()");
-    fake_fabric.enable_code = 0;
-    assert_ok(hmreg_mr_enable(mr));
-    assert_ok(hmreg_mr_close(mr));
-}
-
 /* A mapping's region is refreshed by the addresses that the caller knows. */
 TEST(refresh__mapped_device_memory__by_the_devices_address)
 {
@@ -227,29 +128,6 @@ TEST(refresh__mapped_device_memory__by_the_devices_address)
     assert_int_equal(fake_fabric.refreshed_part.iov_len, 7);
     part.iov_base = world.gpu[0] + 63;
     assert_fails(hmreg_mr_refresh(mr, &part, 1, 0), -EINVAL, "not inside");
-    assert_ok(hmreg_mr_close(mr));
-}
-
-TEST(refresh__as_the_mode_says)
-{
-    struct iovec part = {memory + 2, 7};
-    struct hmreg_mr *mr;
-
-    begin(0);
-    mr = reg(0);
-    assert_ok(hmreg_mr_refresh(mr, &part, 1, 0));
-    assert_int_equal(fake_fabric.refreshes, 0);
-    assert_ok(hmreg_mr_close(mr));
-    test_finish();
-    begin(FI_MR_MMU_NOTIFY);
-    mr = reg(0);
-    assert_ok(hmreg_mr_refresh(mr, &part, 1, 0));
-    assert_int_equal(fake_fabric.refreshed.attr.iov_count, 1);
-    assert_memory_equal(&fake_fabric.refreshed_part, &part, sizeof(part));
-    assert_ok(hmreg_mr_refresh(mr, NULL, 0, 0));
-    assert_int_equal(fake_fabric.refreshed.attr.iov_count, 0);
-    fake_fabric.refresh_code = -FI_EFAULT;
-    assert_fails(hmreg_mr_refresh(mr, NULL, 0, 0), -EFAULT, "fi_mr_refresh()");
     assert_ok(hmreg_mr_close(mr));
 }
 
