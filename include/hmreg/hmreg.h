@@ -458,8 +458,7 @@ struct hmreg_domain_config {
      * hmreg_export_dmabuf(), hmreg_copy(), hmreg_invalidate() and functions that take mr and do not
      * change it (hmreg_mr_query(), _context(), _desc(), _key(), _pack(), ...). They must not get or
      * put regions, make other calls with a domain, or leave by longjmp(3). After a longjmp(3) the
-     * region is never freed, and its domain cannot be closed; no other call waits for it. NULL:
-     * none. */
+     * region is never freed and its domain never closed; no other call waits. NULL: none. */
     void (*made)(const struct hmreg_mr *mr, const struct hmreg_mr_info *info,
                  void *callback_context);
     void (*ended)(const struct hmreg_mr *mr, const struct hmreg_mr_info *info,

@@ -67,34 +67,6 @@ TEST(plan__of_the_whole_address_space__no_overflow)
 
 /* ---- limits ----------------------------------------------------------------------------- */
 
-TEST(plan__larger_than_the_caches__that_much_is_cached)
-{
-    struct hmreg_domain_config config = {
-        .size = sizeof(config), .max_regions = 2, .max_bytes = 5 * MiB};
-    struct script_caps caps = script_caps;
-    struct hmreg_plan plan;
-
-    caps.max_len = 2 * MiB;
-    script_open(&fixture, &caps, &config);
-    plan = plan_on(HMREG_IFACE_SYSTEM, 0, 9 * MiB);
-    assert_true(plan.fits == 9 * MiB);
-    assert_true(plan.cacheable == 4 * MiB);
-    assert_int_equal(plan.limits[HMREG_PLAN_CACHE_REGIONS].limit, 2);
-    assert_true(plan.limits[HMREG_PLAN_CACHE_BYTES].fits == 4 * MiB);
-}
-
-TEST(plan__domain_without_a_cache__nothing_is_cached)
-{
-    struct hmreg_domain_config config = {.size = sizeof(config), .flags = HMREG_DOMAIN_NO_CACHE};
-    struct hmreg_plan plan;
-
-    script_open(&fixture, NULL, &config);
-    plan = plan_on(HMREG_IFACE_SYSTEM, -1, 4096);
-    assert_int_equal(plan.fits, 4096);
-    assert_int_equal(plan.cacheable, 0);
-    assert_string_equal(plan.limits[HMREG_PLAN_CACHE_BYTES].text, "the domain has no cache");
-}
-
 /* Whether this process, root say, is exempt from RLIMIT_MEMLOCK. */
 static void set_exempt(bool exempt)
 {
@@ -229,21 +201,6 @@ TEST(plan__device_memory_by_dmabuf__an_export_for_each_region)
     assert_true(plan.fits == 8 * MiB);
 }
 
-TEST(plan__callers_dmabuf_of_a_foreign_iface__no_export)
-{
-    struct script_caps caps = script_caps;
-    struct hmreg_plan plan;
-
-    caps.max_len = 2 * MiB;
-    script_open(&fixture, &caps, NULL);
-    plan = plan_on(HMREG_IFACE_NEURON, HMREG_DEVICE_ANY, 8 * MiB);
-    assert_int_equal(plan.path, HMREG_PATH_DMABUF);
-    assert_int_equal(plan.regions, 4);
-    assert_int_equal(plan.exports, 0);
-    assert_int_equal(plan.limits[HMREG_PLAN_DESCRIPTORS].needed, 0);
-    assert_true(plan.fits == 8 * MiB);
-}
-
 TEST(plan__no_descriptor_left__nothing_fits)
 {
     struct script_caps caps = script_caps;
@@ -275,40 +232,7 @@ TEST(plan__no_descriptor_left__nothing_fits)
     assert_int_equal(plan.fits, 4096);
 }
 
-TEST(plan__every_path_refused__nothing_fits)
-{
-    struct hmreg_plan plan;
-
-    script_open(&fixture, NULL, NULL);
-    for (int path = 0; path < HMREG_PATH_COUNT; path++)
-        script.can[path][0] = -EOPNOTSUPP;
-    plan = plan_on(HMREG_IFACE_CUDA, 0, 4096);
-    assert_int_equal(plan.path, HMREG_PATH_NONE);
-    assert_int_equal(plan.fits, 0);
-    assert_int_equal(plan.cacheable, 0);
-    assert_int_equal(script.count, 0);
-}
-
-/* ---- arguments -------------------------------------------------------------------------- */
-
-TEST(plan__wrong_argument__refused)
-{
-    struct hmreg_plan plan = {.size = sizeof(plan), .len = 5};
-    struct hmreg_domain *domain;
-
-    script_open(&fixture, NULL, NULL);
-    domain = fixture.domain;
-    assert_fails(hmreg_domain_plan(NULL, HMREG_IFACE_SYSTEM, -1, 1, &plan), -EINVAL, "domain");
-    assert_fails(hmreg_domain_plan(domain, HMREG_IFACE_SYSTEM, -1, 1, NULL), -EINVAL, "out");
-    assert_fails(hmreg_domain_plan(domain, HMREG_IFACE_SYSTEM, -1, 0, &plan), -EINVAL, "len is 0");
-    assert_fails(hmreg_domain_plan(domain, (enum hmreg_iface)(HMREG_IFACE_MAX + 1), 0, 1, &plan),
-                 -EINVAL, "iface is 16");
-    assert_fails(hmreg_domain_plan(domain, HMREG_IFACE_CUDA, 9, 1, &plan), -ENODEV, "9");
-    assert_fails(hmreg_domain_plan(domain, HMREG_IFACE_SYSTEM, 9, 1, &plan), -ENODEV, "9");
-    plan.size = 8;
-    assert_fails(hmreg_domain_plan(domain, HMREG_IFACE_SYSTEM, -1, 1, &plan), -EINVAL, "size");
-    assert_int_equal(plan.len, 5);
-}
+/* ---- forks ------------------------------------------------------------------------------ */
 
 TEST(plan__in_a_forked_child__eperm)
 {
