@@ -162,22 +162,6 @@ void hmreg_mr_put(struct hmreg_mr *mr)
         put_last(view->tcache, mr);
 }
 
-/* For an entry that serves gets: if the put finds that the entry has just stopped serving, it
- * leaves the entry to other threads. */
-int hmreg_mr_try_put(struct hmreg_mr *mr)
-{
-    const struct tls_view *view;
-
-    if (!mr)
-        return 0;
-    view = tls_view_of(mr->domain->serial);
-    if (view->serial != mr->domain->serial || mr->slot_offset >= view->room ||
-        sequence_of(mr) % 2 == 0)
-        return -EAGAIN;
-    unpin(view->tcache, pin_slot_at(view->pin_slots, mr->slot_offset), mr, true);
-    return 0;
-}
-
 /* ---- get, out of line ------------------------------------------------------------------- */
 
 /* Does the entry, which may begin another use meanwhile, contain the range? */
@@ -523,7 +507,7 @@ struct hmreg_mr *get_hit(struct hmreg_domain *domain, const struct hmreg_mr_attr
     return mr;
 }
 
-/* ---- get, at once ----------------------------------------------------------------------- */
+/* ---- get and put, at once --------------------------------------------------------------- */
 
 /* Searches the thread's table, as find_remembered(), but reads no changes. */
 static noinline int try_out_of_line(struct thread_cache *tcache, struct hmreg_domain *domain,
@@ -581,4 +565,33 @@ int hmreg_mr_try_get(struct hmreg_domain *domain, const void *addr, size_t len, 
     note_hit(view, pin_slot);
     *out = mr;
     return 0;
+}
+
+/* Takes a pin off an entry that serves gets. If the entry has just stopped serving, this leaves it
+ * to other threads. */
+static int unpin_hot(const struct tls_view *view, struct hmreg_mr *mr)
+{
+    if (mr->slot_offset >= view->room || sequence_of(mr) % 2 == 0)
+        return -EAGAIN;
+    unpin(view->tcache, pin_slot_at(view->pin_slots, mr->slot_offset), mr, true);
+    return 0;
+}
+
+/* The domain is exact, or hits must fence. */
+static noinline int try_put_out_of_line(struct hmreg_mr *mr)
+{
+    const struct thread_cache *tcache =
+        mr->slot_offset && !mr->domain->check_puts ? find_tcache(mr->domain) : NULL;
+
+    return tcache ? unpin_hot(&tcache->view, mr) : -EAGAIN;
+}
+
+int hmreg_mr_try_put(struct hmreg_mr *mr)
+{
+    const struct tls_view *view;
+
+    if (!mr)
+        return 0;
+    view = tls_view_of(mr->domain->serial);
+    return view->serial == mr->domain->serial ? unpin_hot(view, mr) : try_put_out_of_line(mr);
 }

@@ -307,6 +307,9 @@ static const struct row given[] = {
     {"it is held twice", .before = hold_twice, PUTS, TAKEN},
     {"device memory", .before = hold_device, PUTS, TAKEN},
     {"of a group", THREE, .before = hold_it, PUTS, TAKEN},
+    {"of an exact domain", .as = {EXACT}, .before = hold_it, PUTS, TAKEN},
+    {"of an exact domain, its memory has changed", .as = {EXACT}, .before = hold_and_change, PUTS,
+     LEFT},
     {"another thread's, nothing was got here", .before = hold_of_a_thread, PUTS, LEFT},
     {"another thread's, another was got here", .before = hold_of_a_thread_beside, PUTS, TAKEN},
 
