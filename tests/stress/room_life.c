@@ -84,7 +84,8 @@ static void get_some(struct worker *worker)
     if (rc)
         return;
     sched_yield();
-    assert_true(domain->group || mr_body(mr)->made.native);
+    /* Another thread may have suspended it. */
+    assert_true(with_suspend || domain->group || mr_body(mr)->made.native);
     hmreg_mr_put(mr);
 }
 
@@ -213,8 +214,6 @@ TEST(room__domains_start_and_end__all_ends)
 
 TEST(room__memory_is_suspended_meanwhile__all_ends)
 {
-    if (TEST_ASAN)
-        test_skip("LeakSanitizer finds registrations left over in 1 of 8 runs; the cause is open");
     with_suspend = true;
     run_all();
 }
