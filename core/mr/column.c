@@ -127,8 +127,7 @@ static int withdraw(struct hmreg_mr *mr, size_t member, struct natives **left,
         rail->withdrawn = rail->missing;
         return 0;
     }
-    if (mr_ext(mr)
-            ->suspended) /* its keys are gone, and the suspending thread ends the other parts */
+    if (mr_ext(mr)->suspended) /* its keys are gone; the suspending thread ends its other parts */
         return 0;
     if (!*left || !*missing)
         return hmreg_fail(-ENOMEM, "hmreg has no memory to remove a member from a region");

@@ -9,6 +9,7 @@
 #include "tests/support/failing_allocation.h"
 #include "tests/support/inside.h"
 #include "tests/support/vendors.h"
+#include "tests/unit/slow_steps.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -22,26 +23,6 @@
 static char memory[MANY][LEN] __attribute__((aligned(LEN)));
 
 /* ---- what may take long ----------------------------------------------------------------- */
-
-static _Thread_local unsigned locks, drains;
-
-int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
-int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
-int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
-{
-    locks++;
-    return __real_pthread_mutex_lock(mutex);
-}
-
-struct cache_pool;
-
-bool __real_cache_drain(struct cache_pool *pool);
-bool __wrap_cache_drain(struct cache_pool *pool);
-bool __wrap_cache_drain(struct cache_pool *pool)
-{
-    drains++;
-    return __real_cache_drain(pool);
-}
 
 static unsigned questions(void)
 {

@@ -5,9 +5,8 @@
  */
 #include "tests/support/table.h"
 #include "tests/support/world_ofi.h"
+#include "tests/unit/region_states.h"
 
-#include <hmreg/lost.h>
-#include <hmreg/suspend.h>
 #include <rdma/fi_errno.h>
 
 #define LEN     4096u
@@ -38,7 +37,7 @@ struct args {
 
 static struct fid ep = {.fclass = FI_CLASS_EP}, scalable = {.fclass = FI_CLASS_SEP};
 static struct fid counter = {.fclass = FI_CLASS_CNTR}, queue = {.fclass = FI_CLASS_CQ};
-static struct hmreg_mr *region, *mr; /* mr is the region, or its rail */
+static struct hmreg_mr *mr; /* the region, or its rail */
 
 /* How often libfabric is asked. */
 #define ASKS(times)              RETURNS(times, NULL)
@@ -47,32 +46,6 @@ static struct hmreg_mr *region, *mr; /* mr is the region, or its rail */
 #define FABRICS(own, code, text) REFUSED(code, text), .value = 1, .before = own
 
 /* ---- states ----------------------------------------------------------------------------- */
-
-static void end_suspension(void)
-{
-    assert_ok(hmreg_resume(world.lib, world.host, END, NULL));
-}
-
-static void suspend(void)
-{
-    assert_ok(hmreg_suspend(world.lib, world.host, END));
-    test_after(end_suspension);
-}
-
-/* Its thread may not be through yet. */
-static void close_lost(void)
-{
-    assert_ok(hmreg_mr_close(region));
-    region = NULL;
-    test_wait_until(hmreg_domain_close(world.domain) == 0);
-    world.domain = world.nic[0] = NULL;
-}
-
-static void lose(void)
-{
-    assert_ok(hmreg_domain_lost(world.domain, "the port is down"));
-    test_after(close_lost);
-}
 
 static void bind_ep(void)
 {

@@ -6,10 +6,9 @@
 #include "tests/support/failing_allocation.h"
 #include "tests/support/table.h"
 #include "tests/support/world_ofi.h"
+#include "tests/unit/region_states.h"
 
-#include <hmreg/lost.h>
 #include <hmreg/ofi.h>
-#include <hmreg/suspend.h>
 #include <rdma/fi_errno.h>
 
 #define LEN   4096u
@@ -36,8 +35,8 @@ struct args {
 
 #define IN_PLACE 1
 
-static struct hmreg_mr *region, *mr; /* mr is the region, or its rail */
-static uint64_t mapped;              /* 0: nothing is */
+static struct hmreg_mr *mr; /* the region, or its rail */
+static uint64_t mapped;     /* 0: nothing is */
 
 /* The bytes that the key has, also where the room is too small. */
 #define TAKES(bytes)        RETURNS(bytes, NULL)
@@ -46,32 +45,6 @@ static uint64_t mapped;              /* 0: nothing is */
 #define WRONG(text)         REFUSED(-EINVAL, text)
 
 /* ---- states ----------------------------------------------------------------------------- */
-
-static void end_suspension(void)
-{
-    assert_ok(hmreg_resume(world.lib, world.host, LEN, NULL));
-}
-
-static void suspend(void)
-{
-    assert_ok(hmreg_suspend(world.lib, world.host, LEN));
-    test_after(end_suspension);
-}
-
-/* Its thread may not be through yet. */
-static void close_lost(void)
-{
-    assert_ok(hmreg_mr_close(region));
-    region = NULL;
-    test_wait_until(hmreg_domain_close(world.domain) == 0);
-    world.domain = world.nic[0] = NULL;
-}
-
-static void lose(void)
-{
-    assert_ok(hmreg_domain_lost(world.domain, "the port is down"));
-    test_after(close_lost);
-}
 
 static void key_fails(void)
 {

@@ -8,6 +8,7 @@
 #include "tests/support/failing_allocation.h"
 #include "tests/support/inside.h"
 #include "tests/support/table.h"
+#include "tests/unit/slow_steps.h"
 
 #include <hmreg/lost.h>
 #include <hmreg/suspend.h>
@@ -43,26 +44,6 @@ struct args {
 #define THREE        .as = {.nics = 3, .group = true}
 
 /* ---- what may take long ----------------------------------------------------------------- */
-
-static _Thread_local unsigned locks, drains;
-
-int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
-int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
-int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
-{
-    locks++;
-    return __real_pthread_mutex_lock(mutex);
-}
-
-struct cache_pool;
-
-bool __real_cache_drain(struct cache_pool *pool);
-bool __wrap_cache_drain(struct cache_pool *pool);
-bool __wrap_cache_drain(struct cache_pool *pool)
-{
-    drains++;
-    return __real_cache_drain(pool);
-}
 
 static unsigned slow_steps(void)
 {
