@@ -224,11 +224,10 @@ static bool has_no_pages(const struct look *look)
                    "copy it to other memory",
                    look->from);
     if (begins(mapping->name, "/secretmem"))
-        return say(
-            look,
-            "%#" PRIx64
-            " is secret memory (memfd_secret): the kernel pins it for no device; use other memory",
-            look->from);
+        return say(look,
+                   "%#" PRIx64 " is secret memory (memfd_secret): the kernel pins it for no "
+                   "device; use other memory",
+                   look->from);
     if (has_flag(mapping, "io") || has_flag(mapping, "pf"))
         return say(look,
                    "%#" PRIx64 " is a device's memory (a PCI BAR, VM_PFNMAP) and has no pages to "

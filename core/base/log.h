@@ -15,8 +15,8 @@
 /* The least severe level that is written to stderr. */
 enum log_stderr {
     LOG_STDERR_OFF = -1,
-    LOG_STDERR_UNSET =
-        0, /* HMREG_LOG is not set: only log_must() writes, and only without a callback */
+    /* HMREG_LOG is not set: only log_must() writes, and only without a callback. */
+    LOG_STDERR_UNSET = 0,
     /* Larger values are levels of enum hmreg_log_level. */
 };
 

@@ -72,8 +72,8 @@ struct reaper {
     bool ended;   /* it has decided to end by itself */
     atomic_bool there;
     atomic_uint stopping;
-    atomic_uint asked,
-        served; /* how many threads have asked the reaper's; of these, how many it has served */
+    /* How many threads have asked the reaper's; of these, how many it has served. */
+    atomic_uint asked, served;
     atomic_bool forks; /* one of them forks */
     atomic_uint progress;
 };
